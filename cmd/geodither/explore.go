@@ -31,7 +31,7 @@ func newExplore(std cli.Streams) *cobra.Command {
 		Use:   "explore [-c FILE] [--model FILE PATH...]",
 		Short: "Look at what the mechanism does, step by step, on a web page of this machine",
 		Long: `Serve a web page that takes a release apart: where the model expects somebody, what could be
-released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and cells
+released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and hours
 can be turned while one looks, also two settings side by side. Further views show a day of one
 vehicle, what somebody who sees every record learns about two places, beside what Σε allows, and
 the whole fleet.

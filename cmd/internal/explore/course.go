@@ -32,10 +32,9 @@ type Course struct {
 	User     string   `json:"user"`
 	Settings Settings `json:"settings"`
 	StepS    float64  `json:"step_s"` // length of a step, seconds
-	CellKM   float64  `json:"cell_km"`
-	Total    int      `json:"total"` // fixes of the user
-	From     int      `json:"from"`  // number of the first fix here
-	Done     int      `json:"done"`  // fixes that are computed so far, from the first one on
+	Total    int      `json:"total"`  // fixes of the user
+	From     int      `json:"from"`   // number of the first fix here
+	Done     int      `json:"done"`   // fixes that are computed so far, from the first one on
 
 	TimeMS    []int64  `json:"time_ms"`
 	Kind      []string `json:"kind"`
@@ -48,8 +47,7 @@ type Course struct {
 	RadiusKM  []number `json:"radius_km"`
 	BlindX    []number `json:"blind_x"`
 	BlindY    []number `json:"blind_y"`
-	SpentEps  []number `json:"spent"`    // Σε so far
-	SetSize   []int    `json:"set_size"` // |ΔX| of a release, else 0
+	SpentEps  []number `json:"spent"` // Σε so far
 
 	Summary Summary `json:"summary"`
 }
@@ -94,17 +92,17 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		run, model, err := t.run(s)
+		run, err := t.run(s)
 		if err != nil {
 			return nil, 0, err
 		}
 		c := &course{
-			options: run.Options(), model: model, run: run, Fixes: u.Fixes,
+			options: run.Options(), model: t.model, run: run, Fixes: u.Fixes,
 			growing: newGrowing(), stride: 1 + len(u.Fixes)/keptStates,
 		}
 		c.User, c.Settings, c.Total = name, s, len(u.Fixes)
-		c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
-		return c, model.Grid.Cells(), nil
+		c.StepS = t.model.Step.Seconds()
+		return c, t.model.Grid.Cells(), nil
 	})
 }
 
@@ -160,7 +158,6 @@ func (c *course) rowsOf(from, to int) Course {
 	from = min(from, to)
 	part.From = from
 	part.TimeMS, part.Kind = part.TimeMS[from:to], part.Kind[from:to]
-	part.SetSize = part.SetSize[from:to]
 	for _, column := range part.columns() {
 		*column = (*column)[from:to]
 	}
@@ -201,7 +198,6 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 	} {
 		*columns[i] = append(*columns[i], x)
 	}
-	c.SetSize = append(c.SetSize, out.SetSize)
 }
 
 // before returns the state before a fix, from the nearest one that was kept.
@@ -216,7 +212,7 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 	if err != nil || at == i {
 		return state, err
 	}
-	e, err := engine.New(t.settings(c.model, c.Settings))
+	e, err := engine.New(t.settings(c.Settings))
 	if err != nil {
 		return nil, err
 	}

@@ -57,8 +57,7 @@ type crowdOf struct {
 type Crowds struct {
 	Settings  Settings    `json:"settings"`
 	Simulated bool        `json:"simulated"` // by the sample's model
-	Vehicles  int         `json:"vehicles"`
-	Windows   []CrowdSpan `json:"windows"` // oldest first
+	Windows   []CrowdSpan `json:"windows"`   // oldest first
 	// Spent is the mean Σε of a vehicle's records in all windows. The counts of a day cost
 	// Settings.Epsilon, where a vehicle counts in at most PerDay windows; HalfWidth is that of an
 	// interval that holds 90 % of them.
@@ -103,19 +102,15 @@ func newComputing[Q comparable, A answer](truth *Truth, most int) computing[Q, A
 
 // get returns what is kept for a question, or else computes it on the model with cells of a side.
 func (k *computing[Q, A]) get(
-	ctx context.Context, question Q, cellM float64, compute func(*mobility.Model) (A, error),
+	ctx context.Context, question Q, compute func(*mobility.Model) (A, error),
 ) (a A, err error) {
 	if err := k.take(ctx); err != nil {
 		return a, err
 	}
 	defer k.leave()
 	return k.kept.get(question, func() (a A, cells int, err error) {
-		m, err := k.truth.modelOf(cellM)
-		if err != nil {
-			return a, 0, err
-		}
-		a, err = compute(m)
-		return a, m.Grid.Cells(), err
+		a, err = compute(k.truth.model)
+		return a, k.truth.model.Grid.Cells(), err
 	})
 }
 
@@ -137,7 +132,7 @@ func (*crowd) rowsDone() int64 { return 0 }
 
 // crowds returns the windows under settings, kept ones if there are some.
 func (k *crowdsOf) crowds(ctx context.Context, s Settings, quick bool) (*crowd, error) {
-	return k.get(ctx, fleetOf{s, quick}, s.CellM, func(m *mobility.Model) (*crowd, error) {
+	return k.get(ctx, fleetOf{s, quick}, func(m *mobility.Model) (*crowd, error) {
 		return k.released(ctx, s, m, quick)
 	})
 }
@@ -208,7 +203,7 @@ func (k *crowdsOf) released(
 		many = "The records are being made and read."
 	}
 	c := &crowd{Crowds: Crowds{
-		Settings: s, Simulated: k.truth.sample, Vehicles: len(users), NoEstimate: many,
+		Settings: s, Simulated: k.truth.sample, NoEstimate: many,
 	}}
 	var err error
 	if c.zones, err = aggregate.NewZones(m.Grid, collect.Block); err != nil {
@@ -266,10 +261,11 @@ func (k *crowdsOf) released(
 func (k *crowdsOf) published(
 	ctx context.Context, s Settings, u *User, wide int64, each func(aggregate.Published) error,
 ) (first map[int64]grid.Cell, spent float64, err error) {
-	run, m, err := k.truth.run(s)
+	run, err := k.truth.run(s)
 	if err != nil {
 		return nil, 0, err
 	}
+	m := k.truth.model
 	first = map[int64]grid.Cell{}
 	for _, fix := range u.Fixes {
 		if err := ctx.Err(); err != nil {

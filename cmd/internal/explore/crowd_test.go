@@ -26,7 +26,7 @@ func TestFleet(t *testing.T) {
 	if err != nil || again != c {
 		t.Errorf("the same fleet was computed twice: %v", err)
 	}
-	if !c.Simulated || c.Vehicles != simulated || c.PerDay != 4 ||
+	if !c.Simulated || c.PerDay != 4 ||
 		math.Abs(float64(c.Spent)-4*10) > 1e-6 {
 		t.Errorf("the fleet: %+v", c.Crowds)
 	}

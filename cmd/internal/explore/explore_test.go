@@ -60,7 +60,6 @@ func cases() map[string]Settings {
 		"codebook":  {Mechanism: law.Codebook, Epsilon: 1, Interval: 1, Seed: 7},
 		"near":      {Mechanism: law.Codebook, Epsilon: 4, Interval: 1, NearKM: .34, NearFactor: 2},
 		"interval":  {Mechanism: law.Codebook, Epsilon: 4, Interval: 4, Seed: 3},
-		"cells":     {Mechanism: law.Codebook, Epsilon: 2, Interval: 1, CellM: 600, Seed: 3},
 		"lattice":   {Mechanism: law.Lattice, Epsilon: 1, Delta: .3, Interval: 1, Seed: 7},
 		"pim":       {Mechanism: law.PIM, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1},
 		"laplace":   {Mechanism: law.Laplace, Epsilon: 2, Delta: .1, Interval: 2, Seed: 1},
@@ -102,21 +101,17 @@ func sanitized(t *testing.T, truth *Truth, s Settings) ([]schemas.Sanitized, san
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := truth.modelOf(s.CellM)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "out.ndjson")
 	out, err := files.NewOutput(path, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := configured(s).Options(model)
+	options, err := configured(s).Options(truth.model)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run, err := sanitize.New(sanitize.Settings{Settings: engine.Settings{
-		Model: model, Key: noise.KeyFromSeed(s.Seed), Release: options,
+		Model: truth.model, Key: noise.KeyFromSeed(s.Seed), Release: options,
 	}}, out)
 	if err != nil {
 		t.Fatal(err)
@@ -281,21 +276,20 @@ func checkRelease(t *testing.T, a *Anatomy, c *course, i int) {
 		checkCodebook(t, a.Codebook, a, i)
 	case a.Set == nil:
 		t.Errorf("fix %d: a release of neither a codebook nor a set", i)
-	case a.Set.Size != c.SetSize[i] || a.Set.Cells.Blocks != a.Set.Size || len(a.Set.Hull) == 0 ||
+	case a.Set.Cells.Blocks != a.Set.Size || len(a.Set.Hull) == 0 ||
 		a.Set.Drift != (a.Set.Surrogate != a.Cell):
-		t.Errorf("fix %d: the set has %d cells, the course says %d", i, a.Set.Size, c.SetSize[i])
+		t.Errorf("fix %d: the set has %d cells, and shows %d", i, a.Set.Size, a.Set.Cells.Blocks)
 	}
 }
 
 func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 	t.Helper()
-	before, after := 0., 0.
+	before := 0.
 	for _, p := range b.Points {
-		before, after = before+p.Prior, after+p.Posterior
+		before += p.Prior
 	}
-	if math.Abs(before-1) > 1e-9 || math.Abs(after-1) > 1e-6 {
-		t.Errorf("fix %d: the code points hold %g of the prior and %g of the posterior", i, before,
-			after)
+	if math.Abs(before-1) > 1e-9 {
+		t.Errorf("fix %d: the code points hold %g of the prior", i, before)
 	}
 	if b.Points[b.Drawn].Place != *a.Release {
 		t.Errorf("fix %d: the release is not the code point that is said to be drawn", i)
@@ -310,13 +304,10 @@ func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 func oddsAbout(t *testing.T, s Settings, a, b Place) (*Odds, error) {
 	t.Helper()
 	truth := sampleTruth(t)
-	model, err := truth.modelOf(s.CellM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := model.Grid
-	k := newOddsOf(truth)
-	o, err := k.odds(asked{courseOf{bus, s}, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
+	g := truth.model.Grid
+	o, err := asked{
+		courseOf{bus, s}, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b)),
+	}.of(truth, &attacks{least: 1, most: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +384,8 @@ func TestOddsFollowTheCourse(t *testing.T) {
 			}
 		}
 		place := func(at [2]int) Place {
-			return Place{(float64(at[0]) + .5) * c.CellKM, (float64(at[1]) + .5) * c.CellKM}
+			side := truth.model.Grid.CellKM()
+			return Place{(float64(at[0]) + .5) * side, (float64(at[1]) + .5) * side}
 		}
 		o, err := oddsAbout(t, s, place(most), place(least))
 		if err != nil {
@@ -412,8 +404,19 @@ func TestOddsFollowTheCourse(t *testing.T) {
 // TestHabit: what is told of a moment and of a home are the numbers of a statement's parts. A map
 // that is too large for a page is refused.
 func TestHabit(t *testing.T) {
-	k := newHabits(sampleTruth(t))
-	s := Settings{Mechanism: law.Codebook, Epsilon: 1, Interval: 720, CellM: 600, Seed: 1}
+	of := func(cellM float64) *habits {
+		fixes, err := fleet.Sample()
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := fleet.SampleModelOf(fixes, cellM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newHabits(newTruth(model))
+	}
+	k := of(600)
+	s := Settings{Mechanism: law.Codebook, Epsilon: 1, Interval: 720, Seed: 1}
 	h, err := k.habit(t.Context(), s)
 	if err != nil || len(h.Homes) != 3 {
 		t.Fatalf("every 6 h: %+v, %v", h, err)
@@ -427,9 +430,8 @@ func TestHabit(t *testing.T) {
 		h.Homes[2].Nights != 14 || h.Homes[2].Releases < 15 {
 		t.Errorf("a home: %+v every 6 h, %+v every 20 min, %v", h.Homes, often, err)
 	}
-	s.CellM = 150
 	var other errOther
-	if _, err := k.habit(t.Context(), s); !errors.As(err, &other) {
+	if _, err := of(150).habit(t.Context(), s); !errors.As(err, &other) {
 		t.Errorf("a large map: %v", err)
 	}
 }
@@ -494,9 +496,6 @@ func TestReadTruth(t *testing.T) {
 	if err != nil || a.Estimate != nil || a.Prior != nil {
 		t.Errorf("a refused fix: %+v, %v", a, err)
 	}
-	if _, err := truth.modelOf(400); err == nil {
-		t.Error("the model of traces of one's own is trained again")
-	}
 }
 
 // TestParts: a course that is computed bit by bit, by several who ask at a time, is the whole one.
@@ -544,7 +543,7 @@ func TestParts(t *testing.T) {
 		t.Errorf("the course in parts is another one:\n%.300s\n%.300s", got, want)
 	}
 	if last, err := c.part(t.Context(), 277, maxRows, 0); err != nil || last.From != 277 ||
-		len(last.Kind) != 1 || len(last.SpentEps) != 1 || len(last.SetSize) != 1 {
+		len(last.Kind) != 1 || len(last.SpentEps) != 1 {
 		t.Errorf("the last fix: %v, %+v", err, last)
 	}
 	if none, err := c.part(t.Context(), 5000, maxRows, 0); err != nil || len(none.Kind) != 0 {

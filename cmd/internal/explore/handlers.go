@@ -26,8 +26,8 @@ import (
 type api struct {
 	truth   *Truth  // nil: there is no secret side
 	public  *Public // nil: there is no public side
-	attacks *oddsOf
-	pasts   *pastsOf
+	attacks attacks
+	pasts   pasts
 	fleets  *crowdsOf
 	habits  *habits
 	log     *slog.Logger
@@ -43,12 +43,12 @@ func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	a := &api{
 		truth: o.Truth, public: o.Public, log: o.Logger,
-		attacks: newOddsOf(o.Truth), pasts: newPastsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
-		habits: newHabits(o.Truth),
+		attacks: attacks{least: 1, most: keptOdds}, pasts: pasts{least: 2, most: 4},
+		fleets: newCrowdsOf(o.Truth), habits: newHabits(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
-		mux.HandleFunc("/api/map", under(a, a.mapOf))
+		mux.HandleFunc("/api/map", a.mapOf(o.Truth.model))
 		mux.HandleFunc("/api/users", answers(a, a.users))
 		mux.HandleFunc("/api/course", under(a, a.course))
 		mux.HandleFunc("/api/past", under(a, a.past))
@@ -64,7 +64,7 @@ func handler(o Options) http.Handler {
 	}
 	if o.Public != nil {
 		mux.HandleFunc("/api/live", answers(a, a.live))
-		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
+		mux.HandleFunc("/api/live/map", a.mapOf(o.Public.model))
 		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
 		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
 		mux.HandleFunc("/api/live/outline", a.lines(o.Outline, o.Public.model.Grid))
@@ -86,31 +86,24 @@ type About struct {
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
 
-	Users      int       `json:"users"`
-	StepS      float64   `json:"step_s"` // of the model, seconds
-	Mechanisms []string  `json:"mechanisms"`
-	CellsM     []float64 `json:"cells_m"` // that the model can be trained again with
-	Defaults   Settings  `json:"defaults"`
+	StepS      float64  `json:"step_s"` // of the model, seconds
+	Mechanisms []string `json:"mechanisms"`
+	Defaults   Settings `json:"defaults"`
 }
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
 		Truth: a.truth != nil, Public: a.public != nil,
-		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: DefaultSettings(),
+		Mechanisms: law.Names(), Defaults: DefaultSettings(),
 	}
 	if a.truth != nil {
-		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
-		about.StepS = a.truth.model.Step.Seconds()
-	}
-	if about.Sample {
-		about.CellsM = sampleCells()
+		about.Sample, about.StepS = a.truth.sample, a.truth.model.Step.Seconds()
 	}
 	write(w, about)
 }
 
 // Map is the map of a model, and how popular its cells are.
 type Map struct {
-	ModelID    string  `json:"model_id"`
 	Width      int     `json:"width"` // cells
 	Height     int     `json:"height"`
 	CellKM     float64 `json:"cell_km"`
@@ -134,22 +127,20 @@ func mapOfModel(m *mobility.Model, a area) Map {
 		X: float64(g.Width()) * g.CellKM(), Y: float64(g.Height()) * g.CellKM(),
 	})
 	return Map{
-		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
+		Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
 		StepS: m.Step.Seconds(), South: box.South, West: box.West, North: north, East: east,
 		Popularity: fieldOfMass(v, &m.Initial), Private: m.Provenance.Privacy != nil,
 	}
 }
 
-func (a *api) mapOf(_ context.Context, query url.Values, s Settings) (any, error) {
-	model, err := a.truth.modelOf(s.CellM)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := parseArea(query)
-	if err != nil {
-		return nil, err
-	}
-	return mapOfModel(model, shown), nil
+func (a *api) mapOf(model *mobility.Model) http.HandlerFunc {
+	return answers(a, func(_ context.Context, query url.Values) (any, error) {
+		shown, err := parseArea(query)
+		if err != nil {
+			return nil, err
+		}
+		return mapOfModel(model, shown), nil
+	})
 }
 
 // Users are some of the users, by name.
@@ -229,7 +220,7 @@ func (a *api) past(ctx context.Context, query url.Values, s Settings) (any, erro
 	if err != nil || lag < mechanism.SmoothAll || lag == 0 {
 		return nil, errOther("lag is no number of steps, at least 1, or -1 for all that follows")
 	}
-	p, err := a.pasts.past(pastOf{courseOf{query.Get("user"), s}, lag})
+	p, err := pastOf{courseOf{query.Get("user"), s}, lag}.of(a.truth, &a.pasts)
 	if err != nil {
 		return nil, err
 	}
@@ -260,19 +251,15 @@ func (a *api) odds(ctx context.Context, query url.Values, s Settings) (any, erro
 			return nil, errOther(name + " is no number of kilometres")
 		}
 	}
-	model, err := a.truth.modelOf(s.CellM)
-	if err != nil {
-		return nil, err
-	}
 	from, within, err := partOf(query)
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.attacks.odds(asked{
+	o, err := asked{
 		courseOf: courseOf{query.Get("user"), s},
-		a:        model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
-		b:        model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
-	})
+		a:        a.truth.model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
+		b:        a.truth.model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
+	}.of(a.truth, &a.attacks)
 	if err != nil {
 		return nil, err
 	}
@@ -310,14 +297,6 @@ func (a *api) live(_ context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	return a.public.live(start, int64(since)), nil
-}
-
-func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
-	shown, err := parseArea(query)
-	if err != nil {
-		return nil, err
-	}
-	return mapOfModel(a.public.model, shown), nil
 }
 
 // lines answers with the outline on a map.

@@ -52,24 +52,17 @@ type odds struct {
 	at int64 // moment of the last record
 }
 
-// oddsOf are answers about odds.
-type oddsOf struct {
-	truth *Truth
-	kept  shelf[asked, *odds]
-}
+// attacks are answers about odds, by their questions.
+type attacks = shelf[asked, *odds]
 
-func newOddsOf(truth *Truth) *oddsOf {
-	return &oddsOf{truth, shelf[asked, *odds]{least: 1, most: keptOdds}}
-}
-
-// odds returns the odds that a question names, kept ones if there are some.
-func (k *oddsOf) odds(q asked) (*odds, error) {
-	return k.kept.get(q, func() (*odds, int, error) {
+// of returns the odds that a question names, kept ones if there are some.
+func (q asked) of(t *Truth, kept *attacks) (*odds, error) {
+	return kept.get(q, func() (*odds, int, error) {
 		if q.a == q.b {
 			return nil, 0, errOther("both places lie in one cell, and a release never tells two " +
 				"places of a cell apart: pick another one")
 		}
-		h, err := newHindsight(k.truth, q.courseOf)
+		h, err := newHindsight(t, q.courseOf)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -149,7 +142,7 @@ func (*Habit) rowsDone() int64 { return 0 }
 
 // habit returns what is told under settings, a kept answer if there is one.
 func (k *habits) habit(ctx context.Context, s Settings) (*Habit, error) {
-	return k.get(ctx, s, s.CellM, func(m *mobility.Model) (*Habit, error) {
+	return k.get(ctx, s, func(m *mobility.Model) (*Habit, error) {
 		if m.Grid.Cells() > habitCells {
 			return nil, errOther("the map has too many cells for a page to compute what is told " +
 				"of a home and of a moment: \"geodither statement\" does")

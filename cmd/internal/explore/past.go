@@ -78,15 +78,15 @@ func newHindsight(t *Truth, q courseOf) (*hindsight, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, model, err := t.run(q.settings)
+	run, err := t.run(q.settings)
 	if err != nil {
 		return nil, err
 	}
 	// An observer draws nothing, so any key will do.
-	observer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)),
+	observer, err := mechanism.NewSanitizer(t.model, noise.NewKeyed(noise.KeyFromSeed(0)),
 		run.Options())
 	return &hindsight{growing: newGrowing(), fixes: u, watching: &watching{
-		run: run, model: model, observer: observer, longest: run.Options().LongestGap(model),
+		run: run, model: t.model, observer: observer, longest: run.Options().LongestGap(t.model),
 		closed: map[int64]func(int){},
 	}}, err
 }
@@ -160,20 +160,13 @@ func (h *hindsight) tell() {
 	}
 }
 
-// pastsOf are answers about the past.
-type pastsOf struct {
-	truth *Truth
-	kept  shelf[pastOf, *past]
-}
+// pasts are answers about the past, by their questions.
+type pasts = shelf[pastOf, *past]
 
-func newPastsOf(truth *Truth) *pastsOf {
-	return &pastsOf{truth, shelf[pastOf, *past]{least: 2, most: 4}}
-}
-
-// past returns what is told of a user's past, a kept answer if there is one.
-func (k *pastsOf) past(q pastOf) (*past, error) {
-	return k.kept.get(q, func() (*past, int, error) {
-		h, err := newHindsight(k.truth, q.courseOf)
+// of returns what is told of a user's past, a kept answer if there is one.
+func (q pastOf) of(t *Truth, kept *pasts) (*past, error) {
+	return kept.get(q, func() (*past, int, error) {
+		h, err := newHindsight(t, q.courseOf)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -24,7 +24,7 @@ func publishedRecords(t *testing.T, truth *Truth, s Settings) []schemas.Sanitize
 	t.Helper()
 	var all []schemas.Sanitized
 	for _, u := range truth.users {
-		run, _, err := truth.run(s)
+		run, err := truth.run(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 	if m.Private || !mapOfModel(private, nil).Private {
 		t.Error("the map does not say whether the model was trained with differential privacy")
 	}
-	if about.Truth || !about.Public || about.Users != 0 || again.Records != l.Records ||
+	if about.Truth || !about.Public || again.Records != l.Records ||
 		m.CellKM != .25 {
 		t.Errorf("the page says %+v, %d records, cells of %g km", about, again.Records, m.CellKM)
 	}

@@ -67,7 +67,7 @@ func TestAnswers(t *testing.T) {
 	var a Anatomy
 	var o Odds
 	ask(t, h, "/api/about", &about)
-	ask(t, h, "/api/map?cell_m=400", &m)
+	ask(t, h, "/api/map", &m)
 	ask(t, h, "/api/users?q=BUS-47", &users)
 	ask(t, h, "/api/course?user="+bus+"&mechanism=lattice&epsilon=2&delta=.3", &c)
 	ask(t, h, "/api/step?user="+bus+"&fix=20", &a)
@@ -75,10 +75,10 @@ func TestAnswers(t *testing.T) {
 	if about.Defaults != DefaultSettings() {
 		t.Errorf("the page begins with %+v", about.Defaults)
 	}
-	if !about.Sample || about.Users != 8 || len(about.CellsM) == 0 {
+	if !about.Sample || about.StepS != 30 {
 		t.Errorf("about: %+v", about)
 	}
-	if m.CellKM != .4 || len(values(t, m.Popularity)) == 0 {
+	if m.CellKM != .25 || len(values(t, m.Popularity)) == 0 {
 		t.Errorf("map: %+v", m)
 	}
 	if users.Total != 4 || len(users.Names) != 4 || users.Fixes[1] != 278 {
@@ -104,14 +104,12 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/course?user=" + bus + "&epsilon=NaN":                   "epsilon",
 		"/api/course?user=" + bus + "&interval=0":                    "interval",
 		"/api/course?user=" + bus + "&seed=-1":                       "seed",
-		"/api/course?user=" + bus + "&cell_m=7":                      "no model with such cells",
 		"/api/course?user=" + bus + "&mechanism=lattice&delta=1":     "delta",
 		"/api/course?user=" + bus + "&near_km=.34&near_factor=1.001": "near factor",
 		"/api/step?user=" + bus + "&fix=-1":                          "fix is not",
 		"/api/step?user=" + bus + "&fix=278":                         "fix is not",
 		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=NaN&by=2":           "bx",
 		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=1.01&by=1.01":       "one cell",
-		"/api/map?cell_m=Inf":                                        "no model with such cells",
 		"/api/map?view=1,2,3":                                        "view is not",
 		"/api/map?view=3,2,1,4":                                      "view is not",
 		"/api/step?fix=1&view=NaN,2,3,4&user=" + bus:                 "view is not",

@@ -22,7 +22,6 @@ type Settings struct {
 	NearFactor float64 `json:"near_factor"`
 	Budget     float64 `json:"budget"` // of a user in 24 hours; 0: none
 	Hours      string  `json:"hours"`  // UTC, such as 06:00-20:00; empty: always
-	CellM      float64 `json:"cell_m"` // side of a cell of the sample's model; 0: as it is
 	Seed       uint64  `json:"seed"`   // of the noise, which is not private
 }
 
@@ -76,7 +75,6 @@ func parseSettings(query url.Values) (Settings, error) {
 		{"near_km", &s.NearKM},
 		{"near_factor", &s.NearFactor},
 		{"budget", &s.Budget},
-		{"cell_m", &s.CellM},
 	} {
 		if text := query.Get(knob.name); text != "" {
 			x, err := strconv.ParseFloat(text, 64)

@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -42,8 +41,7 @@ type Anatomy struct {
 	Estimate *Place   `json:"estimate"`
 	RadiusKM float64  `json:"radius_km"`
 	Ellipse  *Ellipse `json:"ellipse"`
-	Epsilon  float64  `json:"epsilon"` // that this step cost
-	Spent    float64  `json:"spent"`   // Σε with it
+	Spent    float64  `json:"spent"` // Σε with it
 }
 
 // Ellipse is the 1σ ellipse of the posterior: its axes in kilometres, and the direction of the
@@ -70,8 +68,7 @@ type Codebook struct {
 // CodePoint is a place that a release could be.
 type CodePoint struct {
 	Place
-	Prior     float64 `json:"prior"`     // of the cells that vote for it, together
-	Posterior float64 `json:"posterior"` // the same, after the release
+	Prior float64 `json:"prior"` // of the cells that vote for it, together
 }
 
 // Set is what a release of the other mechanisms was drawn from.
@@ -131,7 +128,7 @@ func dissect(ctx context.Context, t *Truth, c *course, i int, shown area) (*Anat
 	if out.Kind != mechanism.Released {
 		return a, nil
 	}
-	return a, a.draw(c, v, &out, &state.Posterior, cell)
+	return a, a.draw(c, v, &out, cell)
 }
 
 // publish fills in what everybody sees.
@@ -139,7 +136,6 @@ func (a *Anatomy) publish(
 	v view, g *grid.Grid, out *mechanism.Outcome, after *mechanism.State,
 ) {
 	a.Posterior = fieldOfMass(v, &after.Posterior)
-	a.Epsilon = out.Epsilon
 	if !out.Kind.Published() {
 		return
 	}
@@ -155,7 +151,7 @@ func (a *Anatomy) publish(
 
 // draw fills in what a release was drawn from, and what follows from it for each cell.
 func (a *Anatomy) draw(
-	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+	c *course, v view, out *mechanism.Outcome, cell grid.Cell,
 ) error {
 	e, err := mechanism.NewEmission(c.model.Grid, c.options)
 	if err != nil {
@@ -163,7 +159,7 @@ func (a *Anatomy) draw(
 	}
 	e.Prepare(out.Prior)
 	if e.Codebook() != nil {
-		a.codebook(e, v, out, posterior, cell)
+		a.codebook(e, v, out, cell)
 	} else {
 		a.set(e, v, cell)
 	}
@@ -179,8 +175,7 @@ func (a *Anatomy) draw(
 
 // codebook describes the code points of a prior.
 func (a *Anatomy) codebook(
-	e *mechanism.Emission, v view, out *mechanism.Outcome, posterior *mobility.Distribution,
-	cell grid.Cell,
+	e *mechanism.Emission, v view, out *mechanism.Outcome, cell grid.Cell,
 ) {
 	q := e.Codebook()
 	b := &Codebook{
@@ -196,10 +191,6 @@ func (a *Anatomy) codebook(
 	}
 	for i, vote := range q.Votes(nil, out.Prior.Cells) {
 		b.Points[vote].Prior += out.Prior.P[i]
-	}
-	total := posterior.Total() // 1 on average only
-	for i, vote := range q.Votes(nil, posterior.Cells) {
-		b.Points[vote].Posterior += posterior.P[i] / total
 	}
 	if e.Options().Near == (law.Near{}) {
 		other := float64(q.Other()) / math.Exp2(64)

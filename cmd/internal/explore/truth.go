@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
@@ -29,8 +28,6 @@ type Truth struct {
 	users  []User // by name
 	byName map[string]int
 
-	mu      sync.Mutex
-	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
 	courses shelf[courseOf, *course]
 }
 
@@ -89,7 +86,7 @@ func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
 
 func newTruth(model *mobility.Model) *Truth {
 	return &Truth{
-		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
+		model: model, byName: map[string]int{},
 		courses: shelf[courseOf, *course]{least: 2, most: keptCourses},
 	}
 }
@@ -113,54 +110,19 @@ func (t *Truth) sorted() *Truth {
 	return t
 }
 
-// sampleCells are the sides of cells that the sample's model can have, in metres. All of them are
-// kept, so there are few.
-func sampleCells() []float64 { return []float64{150, fleet.SampleCellM, 400, 600} }
-
-// modelOf returns the model with cells of a side in metres; 0 is the model as it is. Only the
-// sample's can have others: it is trained again.
-func (t *Truth) modelOf(cellM float64) (*mobility.Model, error) {
-	if cellM == 0 || cellM == t.model.Grid.CellM() {
-		return t.model, nil
-	}
-	if !t.sample || !slices.Contains(sampleCells(), cellM) {
-		return nil, errOther("there is no model with such cells: only that of the shipped buses " +
-			"can be trained again, with the cells that the page offers")
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if m := t.models[cellM]; m != nil {
-		return m, nil
-	}
-	fixes, err := fleet.Sample()
-	if err != nil {
-		return nil, err
-	}
-	m, err := fleet.SampleModelOf(fixes, cellM)
-	if err != nil {
-		return nil, err
-	}
-	t.models[cellM] = m
-	return m, nil
-}
-
 // run starts a course of a user who is released under settings, by the code of "sanitize" and with
 // the noise of "sanitize --seed".
-func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
-	model, err := t.modelOf(s.CellM)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := sanitize.NewCourse(sanitize.Settings{Settings: t.settings(model, s)})
+func (t *Truth) run(s Settings) (*sanitize.Course, error) {
+	c, err := sanitize.NewCourse(sanitize.Settings{Settings: t.settings(s)})
 	if err != nil { // the settings do not fit the map
-		return nil, nil, errOther(err.Error())
+		return nil, errOther(err.Error())
 	}
-	return c, model, nil
+	return c, nil
 }
 
 // settings returns those of an engine.
-func (*Truth) settings(model *mobility.Model, s Settings) engine.Settings {
+func (t *Truth) settings(s Settings) engine.Settings {
 	return engine.Settings{
-		Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(model.Step),
+		Model: t.model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(t.model.Step),
 	}
 }

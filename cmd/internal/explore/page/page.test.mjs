@@ -95,6 +95,22 @@ async function settled(page) {
 // show writes a length as the page does.
 const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
 
+// town writes the reports of users, of whom one reports often, and a model of them.
+function town(t, cell, users = 0) {
+  const folder = mkdtempSync(join(tmpdir(), "page-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [traces, model] = [join(folder, "traces.csv"), join(folder, "model.avro")];
+  const lines = ["user_id,timestamp,latitude,longitude"];
+  for (let u = 0; u < users; u++) {
+    lines.push(`user-${String(u).padStart(5, "0")},2026-01-26T16:00:00Z,53.4${u % 5},-2.9${u % 7}`);
+  }
+  for (let i = 1; i < 400; i++) lines.push(`user-07777,${1769443200 + 60 * i}000,53.4${i % 5},-2.9${i % 7}`);
+  writeFileSync(traces, lines.join("\n"));
+  execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", cell, "--step", "60s",
+    "--out", model, traces], { stdio: "pipe" });
+  return { traces, model };
+}
+
 before(async () => {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM,
@@ -170,12 +186,10 @@ test("another vehicle, another time, play and the map's own moves", async (t) =>
 test("the numbers are those of the answers", async (t) => {
   const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`);
   await settled(page);
-  for (const [select, value] of [["#a-mechanism", "lattice"], ["#a-cell", "400"]]) {
-    await page.selectOption(select, value);
-    await settled(page);
-  }
+  await page.selectOption("#a-mechanism", "lattice");
+  await settled(page);
   const answer = await page.evaluate(async () => {
-    const query = "user=bus-4722&mechanism=lattice&epsilon=1&delta=0.01&interval=1&cell_m=400&seed=1";
+    const query = "user=bus-4722&mechanism=lattice&epsilon=1&delta=0.01&interval=1&seed=1";
     return (await fetch(`api/course?${query}`)).json();
   });
   const facts = await page.textContent(".facts");
@@ -196,7 +210,7 @@ test("two settings by a split of one picture", async (t) => {
   await page.locator("#a-epsilon").dispatchEvent("change");
   await settled(page);
   const answer = await page.evaluate(async () => {
-    const query = "user=bus-4722&mechanism=codebook&epsilon=4&interval=1&cell_m=0&seed=1";
+    const query = "user=bus-4722&mechanism=codebook&epsilon=4&interval=1&seed=1";
     return (await fetch(`api/course?${query}`)).json();
   });
   const { releases, estimate_m } = answer.summary;
@@ -271,12 +285,12 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
 });
 
 test("what an attacker learns about two places and a home, within bounds", async (t) => {
-  const page = await open(t, `${server.url}#view=odds&user=bus-4720&fix=122&cell_m=600`);
+  const page = await open(t, `${server.url}#view=odds&user=bus-4720&fix=122`);
   await page.waitForSelector("#verdict p");
   await settled(page);
   const first = await page.textContent("#verdict");
   assert.match(first, /So far Σε = 84.*the records up to now make this person .* sure of (A|B).*reads what comes later, and then is/);
-  const m = await page.evaluate(async () => (await fetch("api/odds?user=bus-4720&cell_m=600&ax=2&ay=2&bx=4&by=4")).json());
+  const m = await page.evaluate(async () => (await fetch("api/odds?user=bus-4720&ax=2&ay=2&bx=4&by=4")).json());
   assert.ok(m.learned.every((x, i) => x === null || Math.abs(x) <= m.spent[i] + 1e-9), "more was learned than was spent");
   assert.ok(m.later.some((x, i) => x !== null && Math.abs(x - m.learned[i]) > 1), "later records say nothing");
   // All of the bound is in the picture: nothing is cut, and no label lies on another.
@@ -288,7 +302,7 @@ test("what an attacker learns about two places and a home, within bounds", async
   assert.ok(chart.top > 0 && chart.bottom > 0, JSON.stringify(chart));
   chart.labels.forEach((y, i) => assert.ok(i === 0 || y - chart.labels[i - 1] >= 12, String(chart.labels)));
   await page.waitForFunction(() => document.querySelectorAll("#home tbody tr").length === 3);
-  const habit = await page.evaluate(async () => (await fetch("api/habit?cell_m=600")).json());
+  const habit = await page.evaluate(async () => (await fetch("api/habit")).json());
   assert.equal(habit.moment, null);
   const sure = habit.homes[2].posterior;
   assert.ok((await page.textContent("#home tbody tr:last-child")).includes(sure >= 0.1 ? `${(100 * sure).toFixed(0)} %` : "%"));
@@ -306,9 +320,17 @@ test("what an attacker learns about two places and a home, within bounds", async
   await settled(page);
   assert.notEqual(await page.textContent("#verdict"), first);
   await shot(page, "odds", true);
-  await page.locator("#a-interval").fill("8"); // 6 h: the model forgets meanwhile
+});
+
+test("the bound of a moment, where the model forgets between releases", async (t) => {
+  const { traces, model } = town(t, "1km");
+  const served = await own(t, ["explore", "--model", model, traces]);
+  const page = await open(t, `${served.url}#view=odds&interval=720`);
   await page.waitForFunction(() => /Moment’s bound× \d/.test(document.querySelector("#odds-facts").textContent));
-  assert.match(await page.textContent("#verdict"), /However many records there are.*5\.0/);
+  const { moment } = await page.evaluate(async () => (await fetch("api/habit?interval=720")).json());
+  assert.ok(moment > 0 && moment < 1.1, String(moment));
+  const said = (await page.textContent("#verdict")).match(/However many records there are.* about one moment by ([\d.]+) at most/);
+  assert.ok(Math.abs(Number(said[1]) - Math.exp(moment)) < 0.06, said[0]);
 });
 
 test("a page that nobody has used yet moves, unless that is unwanted", async (t) => {
@@ -477,9 +499,37 @@ test("a picture, its numbers and its settings can be saved", async (t) => {
     const [file] = await Promise.all([page.waitForEvent("download"), page.click(`#take-${what}`)]);
     return { name: file.suggestedFilename(), content: readFileSync(await file.path()) };
   };
-  const picture = await take("picture");
-  assert.equal(picture.name, "bus-4722-41.png");
+  const picture = await take("png");
+  assert.equal(picture.name, "bus-4722-step-41.png");
   assert.equal(picture.content.subarray(1, 4).toString(), "PNG");
+  // An SVG is vectors alone, in the colours of here, and shows what the screen shows.
+  const drawn = async () => {
+    const { name, content } = await take("svg");
+    assert.match(name, /svg$/);
+    return page.evaluate((text) => {
+      const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+      const count = (at) => svg.querySelectorAll(at).length;
+      return { root: svg.nodeName, images: count("image"), maps: count("svg > svg > svg"), paths: count("path"), words: [...svg.querySelectorAll("text")].map((e) => e.textContent),
+        charts: count("polyline, path[stroke-dasharray]:not([transform])"), inks: [...new Set([...svg.querySelectorAll("[stroke]")].map((e) => e.getAttribute("stroke")))] };
+    }, content.toString());
+  };
+  const one = await drawn();
+  assert.ok(one.root === "svg" && one.images === 0 && one.maps === 1 && one.paths > 20, JSON.stringify(one));
+  for (const word of ["bus-4722", "Walton", /^published: /, /km$/]) assert.ok(one.words.some((w) => w.match(word)), String(one.words));
+  assert.ok(one.inks.every((ink) => ink === "none" || /^#/.test(ink)), String(one.inks));
+  await page.uncheck("#show-truth");
+  assert.ok(!(await drawn()).words.includes("bus-4722"), "the truth is drawn though it is not to be shown");
+  await page.check("#show-truth");
+  await page.click("#four");
+  await settled(page);
+  const four = await drawn();
+  assert.equal(four.maps, 4);
+  assert.ok(four.words.some((w) => /^ε = 4: within/.test(w)), String(four.words));
+  await page.click("#four");
+  await page.click("#tab-day");
+  await settled(page);
+  const day = await drawn();
+  assert.ok(day.maps === 1 && day.words.includes("How far off the guess is") && day.inks.some((ink) => /^rgb/.test(ink)), JSON.stringify(day));
   const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4&budget=200&hours=06:00-23:00")).json());
   const lines = (await take("numbers")).content.toString().trim().split("\n");
   assert.equal(lines.length, course.total + 1);
@@ -613,18 +663,7 @@ test("axe finds nothing to mend, light and dark", async (t) => {
 });
 
 test("ten thousand users are searched, and a few rows of them exist", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "page-"));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const traces = join(folder, "traces.csv");
-  const lines = ["user_id,timestamp,latitude,longitude"];
-  for (let u = 0; u < 10_000; u++) {
-    lines.push(`user-${String(u).padStart(5, "0")},2026-01-26T16:00:00Z,53.4${u % 5},-2.9${u % 7}`);
-  }
-  for (let i = 1; i < 400; i++) lines.push(`user-07777,${1769443200 + 60 * i}000,53.4${i % 5},-2.9${i % 7}`);
-  writeFileSync(traces, lines.join("\n"));
-  const model = join(folder, "model.avro");
-  execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", "500m", "--step", "60s",
-    "--out", model, traces], { stdio: "pipe" });
+  const { traces, model } = town(t, "500m", 10_000);
   const served = await own(t, ["explore", "--model", model, traces]);
   const page = await open(t, served.url);
   await settled(page);

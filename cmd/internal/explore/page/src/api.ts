@@ -10,17 +10,14 @@ export interface Settings {
   budget: number; // of a day; 0: none
   hours: string; // such as 06:00-20:00, UTC; empty: always
   lag: number; // steps that smoothing waits for; -1: all records
-  cell_m: number;
   seed: number;
 }
 
 // About says which sides a page has, and whether it shows the sample.
 export interface About {
   truth: boolean; public: boolean; sample: boolean;
-  users: number;
   step_s: number;
   mechanisms: string[];
-  cells_m: number[];
   defaults: Settings;
 }
 
@@ -88,7 +85,7 @@ export interface Anatomy {
   cell_prior: number | null;
   prior: Field | null;
   codebook: {
-    points: (Place & { prior: number; posterior: number })[];
+    points: (Place & { prior: number })[];
     votes: Blocks;
     own: number; drawn: number;
     own_chance: number | null; other_chance: number | null;

@@ -7,7 +7,6 @@ import { distance, fact, make, metres, sum, tall } from "./look";
 import { Camera, MapView, Pen } from "./map";
 import { Latest, State } from "./state";
 import { legend, pauseOf, seen, zoomer } from "./stepview";
-import { taker } from "./take";
 
 // Day is what is known of a vehicle under some settings.
 interface Day { settings: Settings; map: MapInfo; course: Course; past: Past }
@@ -33,7 +32,7 @@ function median(values: Column): number | null {
 // DayView is the view of a day.
 export class DayView {
   readonly element: HTMLElement;
-  readonly beside: HTMLElement; // below the knobs
+  readonly beside = make("div"); // below the knobs
   readonly map: MapView;
   readonly maps: MapView[];
   private days: Day[] = [];
@@ -58,14 +57,11 @@ export class DayView {
         { sign: "line", colour: "release", text: "guess with later records (smoothed)" },
         { sign: "line", colour: "blind", text: "without any record" },
       ]));
-    this.beside = make("div", {},
-      taker(() => `${state.user}-day`, () => canvas, () => this.days[0]?.course ?? null,
-        () => this.days[0]?.past ?? null));
   }
 
   update(): void {
     const fetch = async (s: Settings, signal: AbortSignal): Promise<Day> => {
-      const [map, course, past] = await Promise.all([this.state.map(s, signal), this.state.course(s), this.state.past(s)]);
+      const [map, course, past] = await Promise.all([this.state.map(signal), this.state.course(s), this.state.past(s)]);
       return { settings: { ...s }, map, course, past };
     };
     void this.latest.run(
@@ -104,12 +100,10 @@ export class DayView {
   }
 
   private render(): void {
-    const [day, other] = this.days;
+    const [day] = this.days;
     if (!day) return;
     const now = this.state.fix;
-    const scene = (d: Day) => ({ map: d.map, name: named(d.settings), scene: (pen: Pen) => this.paint(pen, d) });
-    const of = scene(day);
-    this.map.show(of.map, of.scene, other ? [of.name, scene(other)] : null);
+    this.map.show(day.map, ...this.days.map((d) => ({ name: named(d.settings), scene: (pen: Pen) => this.paint(pen, d) })));
     const told = this.days.map((d) => off(d.course, d.course.estimate_x, d.course.estimate_y));
     const blind = off(day.course, day.course.blind_x, day.course.blind_y);
     const back = this.days.map((d) => d.past.off_km);

@@ -1,7 +1,7 @@
 // Where all vehicles are: in truth, as counts may say it, and as records tell it.
 
 import { ask, Crowd, Crowds, CrowdSpan, MapInfo, Span } from "./api";
-import { button, fact, make, metres, percent, rich, sum, whileShown, windowsOf } from "./look";
+import { button, fact, make, metres, minute, percent, rich, sum, whileShown } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
@@ -69,7 +69,7 @@ export class FleetView {
   private release(state: State): void {
     const s = { ...state.settings };
     const fetch = async (signal: AbortSignal, quick: boolean) => {
-      const [map, crowds] = await Promise.all([state.map(s, signal), state.crowds(s, quick, signal)]);
+      const [map, crowds] = await Promise.all([state.map(signal), state.crowds(s, quick, signal)]);
       const chosen = this.chosen(crowds.windows);
       return { map, crowds, crowd: chosen ? await state.crowds<Crowd>(s, quick, signal, { start_ms: chosen.start_ms }) : null };
     };
@@ -88,9 +88,7 @@ export class FleetView {
 
   private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
     for (const { of, colour, view, note, scale } of this.pictures) {
-      view.show(map, (pen) => {
-        if (crowd) pen.field(crowd[of], colour, "root", 0.95, crowd.zone_km);
-      });
+      view.show(map, { name: "", scene: (pen) => pen.field(crowd && crowd[of], colour, "root", 0.95, crowd?.zone_km) });
       const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
       note.hidden = !lacks;
       note.textContent = crowds.no_estimate;
@@ -100,14 +98,14 @@ export class FleetView {
     const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
       ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.fitted_off)], ["model", (w) => off(w.blind_off)]]
       : [["vehicles", (w) => String(w.vehicles)]];
-    const times = windowsOf(crowds.windows);
+    const span = (crowds.windows.at(-1)?.end_ms ?? 0) - (crowds.windows[0]?.start_ms ?? 0);
     const listed = JSON.stringify([crowds.windows, crowd?.start_ms]);
     if (this.listed !== listed) this.table.replaceChildren(make("table", { class: "small" },
       make("caption", {}, "settings" in crowds ? "How far off each is, by window" : "Windows"),
       make("thead", {}, make("tr", {}, ...["UTC", ...columns.map(([name]) => name)].map((h) => make("th", { scope: "col" }, h)))),
-      make("tbody", {}, ...crowds.windows.map((w, i) => {
+      make("tbody", {}, ...crowds.windows.map((w) => {
         const now = w.start_ms === crowd?.start_ms;
-        const chooser = button({ "aria-pressed": String(now) }, times[i]!.replace(" to ", "–"), () => {
+        const chooser = button({ "aria-pressed": String(now) }, `${minute(w.start_ms, span)}–${minute(w.end_ms, 0)}`, () => {
           this.start = w.start_ms;
           if (this.state) this.update();
           else void this.follow().catch(this.failed);
@@ -121,7 +119,7 @@ export class FleetView {
       return;
     }
     if (!("settings" in crowds)) {
-      this.facts.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(times.length)));
+      this.facts.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(crowds.windows.length)));
       this.says.replaceChildren(make("p", {}, "Estimated from all records of the topic together: a single draw is mostly noise, and the noise of many averages out. " +
         "With a handful of vehicles it tells about individual people, so do not publish it."));
       return;

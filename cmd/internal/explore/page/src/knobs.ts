@@ -1,7 +1,7 @@
 // The knobs of a release.
 
 import { About, Settings } from "./api";
-import { button, during, make, metres, nearest, sum } from "./look";
+import { button, during, make, nearest, sum } from "./look";
 import { State } from "./state";
 import { mechanisms } from "./words";
 
@@ -106,10 +106,7 @@ export class Panel {
             s.near_factor = Number(x);
             s.near_km = s.near_factor ? 0.34 : 0;
           })
-          : choose("delta", "δ: outside the set", number([0, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7], String), String(s.delta), (x) => (s.delta = Number(x))),
-        about.cells_m.length > 0
-          ? choose("cell", "Side of a cell", number(about.cells_m, (m) => metres(m / 1000)), String(s.cell_m || 250), (x) => (s.cell_m = Number(x)))
-          : null),
+          : choose("delta", "δ: outside the set", number([0, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7], String), String(s.delta), (x) => (s.delta = Number(x)))),
       make("div", { class: "row" }, again, compare("split", 2, "Split in two", "Two settings, by a split of one picture"),
         compare("four", 4, "Four ε", "The same moment under four ε, beside each other"))));
   }

@@ -156,7 +156,7 @@ export class LiveView {
     }
     pen.ellipse(at, way.radius_km[last]!, way.radius_km[last]!, 0, "estimate", 2, { dash: [7, 5] });
     if (way.major_km[last] !== null) {
-      pen.ellipse(at, way.major_km[last]!, way.minor_km[last]!, way.azimuth_deg[last]!, "estimate", 1.5, { fill: 0.12 });
+      pen.ellipse(at, way.major_km[last]!, way.minor_km[last]!, way.azimuth_deg[last]!, "estimate", 1.5, { filled: 0.12 });
     }
     if (way.release_x[last] !== null) {
       pen.mark({ x: way.release_x[last]!, y: way.release_y[last]! }, "diamond", "release", 7);
@@ -167,7 +167,7 @@ export class LiveView {
   private render(): void {
     const live = this.live;
     if (!live || !this.info) return;
-    this.map.show(this.info, (pen) => this.paint(pen));
+    this.map.show(this.info, { name: "", scene: (pen) => this.paint(pen) });
     this.model.textContent = this.info.private ? "" : "The model was trained without differential privacy: it tells about the traces " +
       "that it was trained on, and so does its map. Show this page only to those who may have the model.";
     const problems = [];

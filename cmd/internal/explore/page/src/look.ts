@@ -132,12 +132,6 @@ export function during(seconds: number): string {
   return `${sum(n)} ${unit}`;
 }
 
-// windowsOf writes windows of time, in their order.
-export function windowsOf(windows: { start_ms: number; end_ms: number }[]): string[] {
-  const span = windows.length > 0 ? windows[windows.length - 1]!.end_ms - windows[0]!.start_ms : 0;
-  return windows.map((w) => `${minute(w.start_ms, span)} to ${minute(w.end_ms, 0)}`);
-}
-
 // tall is how high a picture may be of which so many stand beside a map.
 export function tall(number: number): number {
   return Math.max(190, Math.min(640, innerHeight - 236) / number - 46);

@@ -12,6 +12,7 @@ import { OddsView } from "./oddsview";
 import { Picker } from "./picker";
 import { most, State } from "./state";
 import { StepView } from "./stepview";
+import { taker } from "./take";
 
 // Picture is what a view consists of.
 interface Picture {
@@ -52,6 +53,7 @@ class Page {
   private turns = 0; // how often somebody went back
   private readonly question = make("h2", { class: "question" });
   private readonly panel: Panel | null;
+  private readonly knobs = make("div", { class: "stack" }); // and what can be saved
   private priced = ""; // for which the cost of each ε is shown
 
   constructor(private readonly state: State | null) {
@@ -60,11 +62,6 @@ class Page {
 
   add(id: string, title: string, question: string, picture: Picture, track = true, side = secret): void {
     this.views.push(Object.assign(picture, { id, title, question, track, side }));
-  }
-
-  // town names the place of all maps.
-  town(name: string): void {
-    for (const map of this.views.flatMap((v) => v.maps)) map.town = name;
   }
 
   // outline draws lines and names below the maps of a side.
@@ -84,13 +81,14 @@ class Page {
     if (this.state) {
       await this.read();
       this.bar = this.trackBar(this.state);
-      this.state.watch(() => {
+      this.state.watchers.add(() => {
         this.follow();
         this.now.update();
         void this.price().catch(() => null); // the picture says what is wrong
       });
       main.append(this.bar);
-      aside.append(this.panel!.element);
+      this.knobs.append(this.panel!.element, taker(() => this.now, this.state));
+      aside.append(this.knobs);
     }
     const tabs = get("tabs");
     for (const view of this.views) {
@@ -157,10 +155,8 @@ class Page {
     if (!view.track) this.stop();
     this.question.textContent = view.question;
     get("main").dataset["view"] = view.id;
-    if (this.panel) {
-      this.panel.element.hidden = view.side !== secret;
-      this.panel.lay();
-    }
+    this.knobs.hidden = view.side !== secret;
+    this.panel?.lay();
     const side = get("side");
     side.hidden = false;
     side.textContent = view.side;
@@ -186,7 +182,7 @@ class Page {
     const key = JSON.stringify([state.user, s]);
     if (this.priced === key) return;
     this.priced = key;
-    const [course, map] = await Promise.all([state.course(state.turned), state.map(s, new AbortController().signal)]);
+    const [course, map] = await Promise.all([state.course(state.turned), state.map(new AbortController().signal)]);
     const picture = await frontier(course, s, map.width * map.height, (epsilon) => {
       state.turned.epsilon = epsilon;
       this.turned();
@@ -202,7 +198,7 @@ class Page {
     }, failed);
     this.time.addEventListener("input", () => this.go(Number(this.time.value)));
     const go = (text: string, label: string, by: number) => button({ "aria-label": label, title: label }, text, () => this.go(state.fix + by));
-    state.grows(() => this.tellTime());
+    state.growers.add(() => this.tellTime());
     return make("div", { class: "bar card" },
       this.user.element, go("◀", "The report before", -1), this.play, go("▶", "The next report", 1), this.time, this.label);
   }
@@ -210,7 +206,7 @@ class Page {
   // tellTime says which report is looked at, and how far the computing is if that is not there yet.
   private tellTime(): void {
     const state = this.state!;
-    const course = state.peek(state.settings);
+    const course = state.peek(state.settings).course;
     const time = course?.time_ms[state.fix];
     this.label.textContent = time === undefined
       ? `report ${state.fix + 1}: ${course?.done ?? 0} are computed so far`
@@ -332,7 +328,7 @@ async function start(): Promise<void> {
     page.add("odds", "What an attacker learns", "Is it at home or at the clinic?", new OddsView(state, camera, failed));
     page.add("fleet", "The fleet", "Where are they all?", new FleetView(state, camera, failed), false);
     if (about.sample) {
-      page.town("Liverpool");
+      MapView.town = "Liverpool";
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
         "information licensed under the Open Government Licence v3.0. The model is trained on the same traces, " +
         "so errors are smaller than on new ones.";

@@ -1,92 +1,55 @@
 // A map of cells on a canvas: no tiles, nothing from outside. Places are in kilometres east and
 // north of the map's south-west corner.
 
-import { Blocks, bytes, Field, Line, MapInfo, Place } from "./api";
+import { Field, Line, MapInfo, Place } from "./api";
+import { element } from "./chart";
 import { colour, make } from "./look";
+import { At, CanvasSurface, Font, Ink, Path, Ramp, Shape, stays, Surface, SVGSurface, wide } from "./surface";
 
-// Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
-export type Ramp = "root" | "plain";
-
-interface Picture { canvas: HTMLCanvasElement; key: string }
-
-const pictures = new WeakMap<Field, Picture>();
-
-// picture draws a field, one pixel a block, north up.
-function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLCanvasElement | null {
-  if (field.blocks === 0) return null;
-  const key = `${rgb} ${ramp}`;
-  const kept = pictures.get(field);
-  if (kept?.key === key) return kept.canvas;
-  const canvas = document.createElement("canvas");
-  canvas.width = field.width;
-  canvas.height = field.height;
-  const context = canvas.getContext("2d")!;
-  const image = context.createImageData(field.width, field.height);
-  const raw = bytes(field.data);
-  const data = image.data;
-  for (let row = 0; row < field.height; row++) {
-    let from = 2 * row * field.width;
-    let to = 4 * (field.height - 1 - row) * field.width;
-    for (let column = 0; column < field.width; column++, from += 2, to += 4) {
-      const root = (raw[from]! | (raw[from + 1]! << 8)) / 65535;
-      data[to] = rgb[0];
-      data[to + 1] = rgb[1];
-      data[to + 2] = rgb[2];
-      data[to + 3] = 255 * (ramp === "root" ? root : root * root);
+// borders returns the sides between blocks of different votes, in blocks.
+export function borders(width: number, height: number, votes: Uint8Array): Shape {
+  return stays((path) => votes.forEach((vote, at) => {
+    const [column, row] = [at % width, Math.floor(at / width)];
+    if (column + 1 < width && vote !== votes[at + 1]) {
+      path.moveTo(column + 1, row);
+      path.lineTo(column + 1, row + 1);
     }
-  }
-  context.putImageData(image, 0, 0);
-  pictures.set(field, { canvas, key });
-  return canvas;
+    if (row + 1 < height && vote !== votes[at + width]) {
+      path.moveTo(column, row + 1);
+      path.lineTo(column + 1, row + 1);
+    }
+  }));
 }
 
-// borders returns the sides between blocks of different votes, as a path in blocks.
-export function borders(width: number, height: number, votes: Uint8Array): Path2D {
-  const path = new Path2D();
-  for (let row = 0; row < height; row++) {
-    for (let column = 0; column < width; column++) {
-      const at = row * width + column;
-      if (column + 1 < width && votes[at] !== votes[at + 1]) {
-        path.moveTo(column + 1, row);
-        path.lineTo(column + 1, row + 1);
-      }
-      if (row + 1 < height && votes[at] !== votes[at + width]) {
-        path.moveTo(column, row + 1);
-        path.lineTo(column + 1, row + 1);
+// region returns the blocks of one vote, in runs of a row.
+export function region(width: number, height: number, votes: Uint8Array, vote: number): Shape {
+  return stays((path) => {
+    for (let row = 0; row < height; row++) {
+      for (let column = 0; column < width; column++) {
+        if (votes[row * width + column] !== vote) continue;
+        const from = column;
+        while (column + 1 < width && votes[row * width + column + 1] === vote) column++;
+        path.rect(from, row, column + 1 - from, 1);
       }
     }
-  }
-  return path;
-}
-
-// region returns the blocks of one vote, as a path in blocks, in runs of a row.
-export function region(width: number, height: number, votes: Uint8Array, vote: number): Path2D {
-  const path = new Path2D();
-  for (let row = 0; row < height; row++) {
-    for (let column = 0; column < width; column++) {
-      if (votes[row * width + column] !== vote) continue;
-      const from = column;
-      while (column + 1 < width && votes[row * width + column + 1] === vote) column++;
-      path.rect(from, row, column + 1 - from, 1);
-    }
-  }
-  return path;
+  });
 }
 
 // Outline is what is drawn for orientation: lines, closed ones as areas (holes turn the other way), and names.
-export interface Outline { lines: Path2D; areas: Path2D; names: [string, Place][] }
+export interface Outline { lines: Shape; areas: Shape; names: [string, Place][] }
 
 export function outlined(lines: Line[]): Outline {
-  const o: Outline = { lines: new Path2D(), areas: new Path2D(), names: [] };
-  for (const { name, places } of lines) {
-    const closed = places.length > 6 && places[0] === places.at(-2) && places[1] === places.at(-1);
-    for (let i = 0; i < places.length; i += 2) {
-      for (const path of closed ? [o.lines, o.areas] : [o.lines]) path[i ? "lineTo" : "moveTo"](places[i]!, places[i + 1]!);
+  const along = (some: Line[]) => stays((path) => {
+    for (const { places } of some) {
+      for (let i = 0; i < places.length; i += 2) path[i ? "lineTo" : "moveTo"](places[i]!, places[i + 1]!);
     }
-    const mean = (axis: number) => places.reduce((sum, x, i) => (i % 2 === axis ? sum + x : sum), 0) * 2 / places.length;
-    if (name && o.names.length < 1000) o.names.push([name, { x: mean(0), y: mean(1) }]);
-  }
-  return o;
+  });
+  const mean = (places: number[], axis: number) => places.reduce((sum, x, i) => (i % 2 === axis ? sum + x : sum), 0) * 2 / places.length;
+  return {
+    lines: along(lines),
+    areas: along(lines.filter(({ places: p }) => p.length > 6 && p[0] === p.at(-2) && p[1] === p.at(-1))),
+    names: lines.filter(({ name }) => name).slice(0, 1000).map(({ name, places }) => [name, { x: mean(places, 0), y: mean(places, 1) }]),
+  };
 }
 
 // Camera is what maps look at: the middle in kilometres, and how many times larger than a map that
@@ -120,10 +83,13 @@ export class Camera {
   }
 }
 
-// Pen draws in kilometres on the canvas of a map.
+// How is how a pen draws, beside the colour and the width of a line.
+type How = Pick<Ink, "dash" | "opacity" | "filled">;
+
+// Pen draws in kilometres on a map.
 export class Pen {
   constructor(
-    readonly context: CanvasRenderingContext2D,
+    private readonly on: Surface,
     private readonly camera: Camera,
     readonly map: MapInfo,
     private readonly width: number,
@@ -143,35 +109,22 @@ export class Pen {
     ];
   }
 
+  // from is where shapes lie whose units are so many kilometres long, to the north.
+  private from(p: Place, side: number): At {
+    return [...this.at(p), side * this.scale, -side * this.scale];
+  }
+
   field(field: Field | null, name: string, ramp: Ramp, opacity = 1, side = this.map.cell_km): void {
-    const shown = field && picture(field, colour.rgb(name), ramp);
-    if (!field || !shown) return;
+    if (!field || field.blocks === 0) return;
     side *= field.block;
-    const [x, y] = this.at({ x: field.column * side, y: (field.row + field.height) * side });
-    const c = this.context;
-    c.save();
-    c.globalAlpha = opacity;
-    c.imageSmoothingEnabled = false;
-    const k = side * this.scale;
-    c.drawImage(shown, x, y, field.width * k, field.height * k);
-    c.restore();
+    this.on.field(field, name, ramp, opacity, this.from({ x: field.column * side, y: field.row * side }, side));
   }
 
   // outline draws lines and areas for orientation.
   outline(o: Outline): void {
-    const c = this.context;
-    const [x, y] = this.at({ x: 0, y: 0 });
-    c.save();
-    c.translate(x, y);
-    c.scale(this.scale, -this.scale);
-    c.fillStyle = colour.css("line");
-    c.strokeStyle = colour.css("soft");
-    c.globalAlpha = 0.5;
-    c.fill(o.areas);
-    c.lineWidth = 1.2 / this.scale;
-    c.lineJoin = "round";
-    c.stroke(o.lines);
-    c.restore();
+    const all = this.from({ x: 0, y: 0 }, 1);
+    this.on.shape(o.areas, { fill: "line", filled: 0.5 }, all);
+    this.on.shape(o.lines, { stroke: "soft", width: 1.2, opacity: 0.5 }, all);
   }
 
   // write writes all labels above all signs, and names of places where nothing stands in a corner.
@@ -179,182 +132,104 @@ export class Pen {
     for (const write of this.words) write();
     for (const [name, p] of names) {
       const [x, y] = this.at(p);
-      if (x > 0 && y > 40 && x < this.width && y < this.height - 44) this.word(name, x, y, "soft", "12px", true);
+      if (x > 0 && y > 40 && x < this.width && y < this.height - 44) this.word(name, x, y, "soft", { size: 12, weight: 400 }, true);
     }
   }
 
   // frame draws the edge of the map.
   frame(): void {
-    const [x, y] = this.at({ x: 0, y: this.map.height * this.map.cell_km });
-    const k = this.map.cell_km * this.scale;
-    this.context.strokeStyle = colour.css("line");
-    this.context.lineWidth = 1;
-    this.context.strokeRect(x, y, this.map.width * k, this.map.height * k);
+    const { width, height, cell_km } = this.map;
+    this.on.shape((path) => path.rect(0, 0, width, height), { stroke: "line" }, this.from({ x: 0, y: 0 }, cell_km));
   }
 
-  // blocks draws a path in blocks.
-  blocks(path: Path2D, of: Blocks, name: string, how: { width?: number; fill?: number }): void {
-    const c = this.context;
+  // blocks draws a shape in blocks.
+  blocks(shape: Shape, of: { column: number; row: number; block: number }, ink: Ink): void {
     const side = this.map.cell_km * of.block;
-    const [x, y] = this.at({ x: of.column * side, y: of.row * side });
-    const k = side * this.scale;
-    c.save();
-    c.translate(x, y);
-    c.scale(k, -k);
-    if (how.fill) {
-      c.globalAlpha = how.fill;
-      c.fillStyle = colour.css(name);
-      c.fill(path);
-    } else {
-      c.strokeStyle = colour.css(name);
-      c.lineWidth = (how.width ?? 1) / k;
-      c.lineCap = "square";
-      c.stroke(path);
-    }
-    c.restore();
+    this.on.shape(shape, ink, this.from({ x: of.column * side, y: of.row * side }, side));
   }
 
-  line(places: Place[], name: string, width: number, how: { dash?: number[]; close?: boolean; opacity?: number; fill?: number } = {}): void {
-    if (places.length === 0) return;
-    const c = this.context;
-    c.save();
-    c.beginPath();
-    places.forEach((p, i) => {
-      const [x, y] = this.at(p);
-      if (i === 0) c.moveTo(x, y);
-      else c.lineTo(x, y);
-    });
-    if (how.close) c.closePath();
-    this.ink(name, width, how);
+  line(places: Place[], name: string, width: number, how: How & { close?: boolean } = {}): void {
+    this.ink((path) => {
+      places.forEach((p, i) => path[i ? "lineTo" : "moveTo"](...this.at(p)));
+      if (how.close) path.closePath();
+    }, name, width, how);
   }
 
-  // ink fills and strokes the path that was begun after a save.
-  private ink(name: string, width: number, how: { dash?: number[]; opacity?: number; fill?: number }): void {
-    const c = this.context;
-    c.fillStyle = c.strokeStyle = colour.css(name);
-    c.globalAlpha = how.fill ?? 0;
-    if (how.fill) c.fill();
-    c.globalAlpha = how.opacity ?? 1;
-    c.setLineDash(how.dash ?? []);
-    c.lineJoin = "round";
-    c.lineWidth = width;
-    c.stroke();
-    c.restore();
+  private ink(shape: Shape, name: string, width: number, how: How): void {
+    this.on.shape(shape, { stroke: name, width, ...how, ...(how.filled ? { fill: name } : {}) });
   }
 
-  ellipse(p: Place, majorKM: number, minorKM: number, azimuth: number, name: string, width: number, how: { dash?: number[]; fill?: number } = {}): void {
-    const c = this.context;
-    const [x, y] = this.at(p);
-    const k = this.scale;
-    c.save();
-    c.beginPath();
-    // The canvas turns clockwise from east, an azimuth clockwise from north.
-    c.ellipse(x, y, majorKM * k, minorKM * k, ((azimuth - 90) * Math.PI) / 180, 0, 2 * Math.PI);
-    this.ink(name, width, how);
+  ellipse(p: Place, majorKM: number, minorKM: number, azimuth: number, name: string, width: number, how: How = {}): void {
+    // A picture turns clockwise from east, an azimuth clockwise from north.
+    this.ink((path) => path.ellipse(...this.at(p), majorKM * this.scale, minorKM * this.scale, ((azimuth - 90) * Math.PI) / 180, 0, 2 * Math.PI),
+      name, width, how);
   }
 
   // dots draws many places, without signs: as many as there are pixels for.
   dots(xs: number[], ys: number[], name: string): void {
-    const c = this.context;
-    c.fillStyle = colour.css(name);
-    for (let i = 0; i < xs.length; i++) {
-      const [x, y] = this.at({ x: xs[i]!, y: ys[i]! });
-      if (x > -3 && y > -3 && x < this.width + 3 && y < this.height + 3) c.fillRect(x - 1.5, y - 1.5, 3, 3);
-    }
+    this.on.shape((path) => xs.forEach((x, i) => {
+      const [east, south] = this.at({ x, y: ys[i]! });
+      if (east > -3 && south > -3 && east < this.width + 3 && south < this.height + 3) path.rect(east - 1.5, south - 1.5, 3, 3);
+    }), { fill: name });
   }
 
   // mark draws a sign around a place, on a halo so that it stands out on any ground.
   mark(p: Place, sign: Sign, name: string, size = 8, label = "", where: "right" | "above" | "below" = "right"): void {
-    const c = this.context;
     const [x, y] = this.at(p);
-    c.save();
-    c.translate(x, y);
-    sketch(c, sign, size, colour.css(name), colour.css("paper"));
-    c.restore();
+    sketch(this.on, [x, y, 1, 1], sign, size, name);
     if (!label) return;
     const [dx, dy] = where === "right" ? [size + 5, 0] : [0, where === "above" ? -size - 9 : size + 11];
-    this.words.push(() => this.word(label, x + dx, y + dy, "ink", "600 13px", where !== "right"));
+    this.words.push(() => this.word(label, x + dx, y + dy, "ink", { size: 13, weight: 600 }, where !== "right"));
   }
 
-  // word writes a label at a place of the canvas, and leaves it out where it would lie on another one.
-  private word(text: string, x: number, y: number, name: string, font: string, middle: boolean): void {
-    const c = this.context;
-    c.save();
-    c.font = `${font} system-ui, sans-serif`;
-    c.textBaseline = "middle";
-    c.lineWidth = 4;
-    c.lineJoin = "round";
-    c.strokeStyle = colour.css("paper");
-    c.fillStyle = colour.css(name);
-    const long = c.measureText(text).width;
+  // word writes a label, and leaves it out where it would lie on another one.
+  private word(text: string, x: number, y: number, name: string, font: Font, middle: boolean): void {
+    const long = wide(text, font);
     const inside = x > this.west && x < this.east; // and is whole then
     x = Math.max(this.west + 4, Math.min(this.east - long - 4, middle ? x - long / 2 : x));
-    if (inside && !this.labels.some(([l, t, w]) => Math.abs(t - y) < 14 && x < l + w && l < x + long)) {
-      this.labels.push([x, y, long]);
-      c.strokeText(text, x, y);
-      c.fillText(text, x, y);
-    }
-    c.restore();
+    if (!inside || this.labels.some(([l, t, w]) => Math.abs(t - y) < 14 && x < l + w && l < x + long)) return;
+    this.labels.push([x, y, long]);
+    this.on.word(text, x, y, name, font);
   }
 }
 
-export type Sign = "disc" | "diamond" | "cross" | "dot" | "star";
+// signs are shapes around the origin. They differ in shape, not in colour alone.
+const signs: Record<"disc" | "diamond" | "cross" | "dot" | "star", (path: Path, r: number) => void> = {
+  disc: (path, r) => path.ellipse(0, 0, r, r, 0, 0, 2 * Math.PI),
+  dot: (path, r) => path.ellipse(0, 0, r / 2, r / 2, 0, 0, 2 * Math.PI),
+  diamond: (path, r) => corners(path, [0, 1, 2, 3].map((i) => [r * 1.15, (i * Math.PI) / 2])),
+  star: (path, r) => corners(path, [...Array(10).keys()].map((i) => [r * (i % 2 ? 0.5 : 1.2), (i * Math.PI) / 5])),
+  cross: (path, r) => {
+    path.moveTo(-r, 0);
+    path.lineTo(r, 0);
+    path.moveTo(0, -r);
+    path.lineTo(0, r);
+  },
+};
 
-// sketch draws a sign around the origin. Signs differ in shape, not in colour alone.
-export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: string, halo: string): void {
-  const shape = new Path2D();
-  switch (sign) {
-    case "disc":
-      shape.arc(0, 0, r, 0, 2 * Math.PI);
-      break;
-    case "dot":
-      shape.arc(0, 0, r / 2, 0, 2 * Math.PI);
-      break;
-    case "diamond":
-      shape.moveTo(0, -r * 1.15);
-      shape.lineTo(r * 1.15, 0);
-      shape.lineTo(0, r * 1.15);
-      shape.lineTo(-r * 1.15, 0);
-      shape.closePath();
-      break;
-    case "cross":
-      shape.moveTo(-r, 0);
-      shape.lineTo(r, 0);
-      shape.moveTo(0, -r);
-      shape.lineTo(0, r);
-      break;
-    case "star":
-      for (let i = 0; i < 10; i++) {
-        const radius = i % 2 ? r * 0.5 : r * 1.2;
-        const angle = (i * Math.PI) / 5;
-        shape.lineTo(radius * Math.sin(angle), -radius * Math.cos(angle));
-      }
-      shape.closePath();
-      break;
-  }
+export type Sign = keyof typeof signs;
+
+// corners goes along corners, given by how far and in which direction they lie.
+function corners(path: Path, all: [far: number, angle: number][]): void {
+  all.forEach(([far, angle], i) => path[i ? "lineTo" : "moveTo"](far * Math.sin(angle), -far * Math.cos(angle)));
+  path.closePath();
+}
+
+// sketch draws a sign.
+export function sketch(on: Surface, at: At, sign: Sign, r: number, name: string): void {
+  const shape = (path: Path) => signs[sign](path, r);
   const hollow = sign === "cross";
-  c.lineJoin = "round";
-  c.strokeStyle = halo;
-  c.lineWidth = hollow ? 6 : 4;
-  c.stroke(shape);
-  if (hollow) {
-    c.strokeStyle = ink;
-    c.lineWidth = 3;
-    c.stroke(shape);
-  } else {
-    c.fillStyle = ink;
-    c.fill(shape);
-  }
+  on.shape(shape, { stroke: "paper", width: hollow ? 6 : 4 }, at);
+  on.shape(shape, hollow ? { stroke: name, width: 3 } : { fill: name }, at);
 }
 
-// Half is what a half of a split picture shows.
-export interface Half { name: string; map: MapInfo; scene: (pen: Pen) => void }
+// Half is what a picture shows, or a half of one that is split.
+export interface Half { name: string; scene: (pen: Pen) => void }
 
 // MapView is a canvas that shows a scene and can be moved by pointer, wheel and keys.
 export class MapView {
   private map: MapInfo | null = null;
-  private scene: (pen: Pen) => void = () => {};
-  private other: Half | null = null; // right of where the picture is split
+  private halves: Half[] = []; // the second one is right of where the picture is split
   private readonly names = [make("div", { class: "corner", hidden: "" }), make("div", { class: "corner right", hidden: "" })];
   private readonly edge = make("input", { type: "range", class: "edge", min: "0", max: "100", value: "50", hidden: "", "aria-label": "Where the picture is split" });
   private waiting = false;
@@ -370,7 +245,7 @@ export class MapView {
   private pausing: ReturnType<typeof setTimeout> | null = null;
   // place says where the pointer is, in degrees and in cells, and else which town this is.
   private readonly place = make("div", { class: "under", "aria-hidden": "true" });
-  town = "";
+  static town = "";
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -388,16 +263,14 @@ export class MapView {
     return [...this.names, this.edge];
   }
 
-  // show shows a scene, and another one beside if there are two: with the name of the first.
-  show(map: MapInfo, scene: (pen: Pen) => void, two: [name: string, other: Half] | null = null): void {
+  // show shows a scene, or two of them beside each other.
+  show(map: MapInfo, ...halves: Half[]): void {
     this.map = map;
-    this.scene = scene;
-    this.other = two?.[1] ?? null;
-    this.names[0]!.textContent = `A: ${two?.[0] ?? ""}`;
-    this.names[1]!.textContent = `B: ${this.other?.name ?? ""}`;
-    for (const part of [...this.names, this.edge]) part.hidden = !two;
+    this.halves = halves;
+    this.names.forEach((name, i) => (name.textContent = `${"AB"[i]}: ${halves[i]?.name}`));
+    for (const part of [...this.names, this.edge]) part.hidden = halves.length < 2;
     if (this.camera.fit(map)) this.opened?.(this.camera);
-    if (!this.place.isConnected) this.say(this.town);
+    if (!this.place.isConnected) this.say(MapView.town);
     this.redraw();
   }
 
@@ -444,30 +317,33 @@ export class MapView {
     }
     const c = this.canvas.getContext("2d")!;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.fillStyle = colour.css("paper");
-    c.fillRect(0, 0, box.width, box.height);
-    const at = this.other ? box.width * Number(this.edge.value) / 100 : box.width;
-    const half = (from: number, width: number, map: MapInfo, scene: (pen: Pen) => void) => {
-      c.save();
-      c.beginPath();
-      c.rect(from, 0, width, box.height);
-      c.clip();
-      const pen = new Pen(c, this.camera, map, box.width, box.height, this.scale, from, from + width);
-      pen.field(map.popularity, "street", "root", 0.85);
-      if (this.outline) pen.outline(this.outline);
-      pen.frame();
-      scene(pen);
-      pen.write(this.outline?.names ?? []);
-      c.restore();
-    };
-    half(0, at, this.map, this.scene);
-    if (this.other) {
-      half(at, box.width - at, this.other.map, this.other.scene);
-      c.fillStyle = colour.css("ink");
-      c.fillRect(at - 1, 0, 2, box.height);
-    }
-    this.ruler(c, box.width, box.height);
+    this.paint(new CanvasSurface(c), box);
     if (this.closer) this.approach(box.width, box.height);
+  }
+
+  // vectors returns what is seen.
+  vectors(): SVGElement {
+    const on = new SVGSurface(element("svg", {}));
+    this.paint(on, this.canvas.getBoundingClientRect());
+    return on.svg;
+  }
+
+  private paint(on: Surface, { width, height }: DOMRect): void {
+    on.shape((path) => path.rect(0, 0, width, height), { fill: "paper" });
+    const [map, at] = [this.map!, this.halves.length > 1 ? width * Number(this.edge.value) / 100 : width];
+    for (const [i, { scene }] of this.halves.entries()) {
+      const [from, to] = i ? [at, width] : [0, at];
+      on.within(from, to - from, height, () => {
+        const pen = new Pen(on, this.camera, map, width, height, this.scale, from, to);
+        pen.field(map.popularity, "street", "root", 0.85);
+        if (this.outline) pen.outline(this.outline);
+        pen.frame();
+        scene(pen);
+        pen.write(this.outline?.names ?? []);
+      });
+      if (i) on.shape((path) => path.rect(at - 1, 0, 2, height), { fill: "ink" });
+    }
+    this.ruler(on, width, height);
   }
 
   // approach asks for finer blocks, or for others, when the camera rests. There is a margin around
@@ -490,30 +366,19 @@ export class MapView {
   }
 
   // ruler draws how long a kilometre is.
-  private ruler(c: CanvasRenderingContext2D, width: number, height: number): void {
+  private ruler(on: Surface, width: number, height: number): void {
     const ten = 10 ** Math.floor(Math.log10(width / 3 / this.scale));
     const km = ten * ([5, 2].find((k) => ten * k * this.scale < width / 3) ?? 1);
-    const long = km * this.scale;
-    const text = km >= 1 ? `${km} km` : `${Math.round(km * 1000)} m`;
-    c.save();
-    c.translate(14, height - 14);
-    for (const [style, thick] of [[colour.css("paper"), 5], [colour.css("ink"), 1.5]] as const) {
-      c.strokeStyle = style;
-      c.lineWidth = thick;
-      c.beginPath();
-      c.moveTo(0, -5);
-      c.lineTo(0, 0);
-      c.lineTo(long, 0);
-      c.lineTo(long, -5);
-      c.stroke();
+    const [west, south, long] = [14, height - 14, km * this.scale];
+    for (const [stroke, thick] of [["paper", 5], ["ink", 1.5]] as const) {
+      on.shape((path) => {
+        path.moveTo(west, south - 5);
+        path.lineTo(west, south);
+        path.lineTo(west + long, south);
+        path.lineTo(west + long, south - 5);
+      }, { stroke, width: thick });
     }
-    c.font = "12px system-ui, sans-serif";
-    c.lineWidth = 4;
-    c.strokeStyle = colour.css("paper");
-    c.strokeText(text, 6, -7);
-    c.fillStyle = colour.css("ink");
-    c.fillText(text, 6, -7);
-    c.restore();
+    on.word(km >= 1 ? `${km} km` : `${Math.round(km * 1000)} m`, west + 6, south - 12, "ink", { size: 12, weight: 400 });
   }
 
   // under is the place under the pointer.
@@ -553,7 +418,7 @@ export class MapView {
       held.set(e.pointerId, [e.offsetX, e.offsetY]);
       if (held.size === 1) moved = 0;
     });
-    this.canvas.addEventListener("pointerleave", () => this.say(this.town));
+    this.canvas.addEventListener("pointerleave", () => this.say(MapView.town));
     this.canvas.addEventListener("pointermove", (e) => {
       this.tell(this.under(e));
       const last = held.get(e.pointerId);

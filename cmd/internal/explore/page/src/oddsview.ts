@@ -119,11 +119,11 @@ export class OddsView {
   private render(): void {
     if (!this.shown) return;
     const { look, odds } = this.shown;
-    this.map.show(look.map, (pen) => {
+    this.map.show(look.map, { name: "", scene: (pen) => {
       paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, unnamed: true });
       pen.mark(odds.a, "diamond", "estimate", 9, "A");
       pen.mark(odds.b, "diamond", "release", 9, "B");
-    });
+    } });
     const i = Math.min(this.state.fix, odds.later.length - 1);
     const { habit } = this;
     const home = (n: number) => (habit ? this.off(habit.homes[n]?.median_m) : "…");

@@ -2,8 +2,6 @@
 
 import { About, Anatomy, ask, Course, Crowds, Habit, MapInfo, Odds, Past, Place, Rows, Settings, Users } from "./api";
 
-export type Watcher = () => void;
-
 // multiples are the ε of the small pictures.
 const multiples = [0.5, 1, 2, 4];
 
@@ -93,8 +91,8 @@ export class State {
   private readonly otherBegins: Settings; // what it is at the start
   reports = 1; // of the user
   view = ""; // the part of a large map that is looked at closely, as the server takes it
-  private readonly watchers = new Set<Watcher>();
-  private readonly growers = new Set<Watcher>();
+  readonly watchers = new Set<() => void>(); // of what is chosen
+  readonly growers = new Set<() => void>(); // of courses, of which more has come
   private readonly answers = new Map<string, Fetched>();
   private readonly courses = new Map<string, Growing<Course>>();
   private readonly pasts = new Map<string, Growing<Past>>();
@@ -151,15 +149,6 @@ export class State {
     this.turnB = this.turnB && this.shows === 2;
   }
 
-  watch(watcher: Watcher): void {
-    this.watchers.add(watcher);
-  }
-
-  // grows calls a watcher when more of a course has come.
-  grows(watcher: Watcher): void {
-    this.growers.add(watcher);
-  }
-
   changed(): void {
     for (const watcher of this.watchers) watcher();
   }
@@ -194,8 +183,8 @@ export class State {
     return this.view ? { view: this.view } : {};
   }
 
-  map(s: Settings, signal: AbortSignal): Promise<MapInfo> {
-    return this.fetched("map", { cell_m: s.cell_m, ...this.seen() }, signal);
+  map(signal: AbortSignal): Promise<MapInfo> {
+    return this.fetched("map", this.seen(), signal);
   }
 
   step(s: Settings, fix: number, signal: AbortSignal): Promise<Anatomy> {
@@ -236,9 +225,10 @@ export class State {
     return Promise.all(names.map((user) => this.fetched<Course>("course", { user, ...s, lag: 1 })));
   }
 
-  // peek returns as much of a course as has come.
-  peek(s: Settings): Course | null {
-    return this.courses.get(JSON.stringify([this.user, s]))?.value ?? null;
+  // peek returns as much of a course, and of its past, as has come.
+  peek(s: Settings): { course: Course | null; past: Past | null } {
+    const key = JSON.stringify([this.user, s]);
+    return { course: this.courses.get(key)?.value ?? null, past: this.pasts.get(key)?.value ?? null };
   }
 
   // past returns what later records tell, as soon as it has the fix.

@@ -2,10 +2,10 @@
 
 import { Anatomy, Blocks, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
 import { named } from "./knobs";
-import { button, colour, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
+import { button, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
 import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
+import { CanvasSurface, Shape } from "./surface";
 import { Latest, State } from "./state";
-import { taker } from "./take";
 import { meaning, Part, parts, toWhom } from "./words";
 
 export interface Look {
@@ -39,7 +39,7 @@ function trail(course: Course, fix: number): Place[] {
   return places;
 }
 
-export interface Sketch { at: Blocks; border: Path2D; own: Path2D; drawn: Path2D }
+export interface Sketch { at: Blocks; border: Shape; own: Shape; drawn: Shape }
 
 const sketches = new WeakMap<Anatomy, Sketch>();
 
@@ -73,9 +73,9 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
   if (part === 4) pen.field(a.likelihood, "likelihood", "plain", 0.75);
   if (part === 0 || part === 5) pen.field(a.posterior, "posterior", "root", 1);
   if (s && book && (part === 2 || part === 3 || part === 4)) {
-    if (part === 2 && shown.truth) pen.blocks(s.own, s.at, "truth", { fill: 0.16 });
-    if (part === 3) pen.blocks(s.drawn, s.at, "release", { fill: 0.22 });
-    pen.blocks(s.border, s.at, "border", { width: 1.6 });
+    if (part === 2 && shown.truth) pen.blocks(s.own, s.at, { fill: "truth", filled: 0.16 });
+    if (part === 3) pen.blocks(s.drawn, s.at, { fill: "release", filled: 0.22 });
+    pen.blocks(s.border, s.at, { stroke: "border", width: 1.6 });
   }
   if (part === 0 && !shown.unnamed) crowd(pen, course, step.time_ms, others, shown);
   if (a.set && part >= 2 && part <= 4) {
@@ -84,7 +84,7 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     if (part === 3 && shown.truth) {
       const at = a.set.surrogate;
       pen.line(a.set.body.map((v) => ({ x: at.x + v.x, y: at.y + v.y })), "release", 1.4,
-        { close: true, dash: [5, 4], fill: 0.07 });
+        { close: true, dash: [5, 4], filled: 0.07 });
     }
   }
   if (shown.truth) {
@@ -112,7 +112,7 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
   if (a.estimate && (part === 0 || part === 5)) {
     pen.ellipse(a.estimate, a.radius_km, a.radius_km, 0, "estimate", 2, { dash: [7, 5] });
     if (a.ellipse && part === 5) {
-      pen.ellipse(a.estimate, a.ellipse.major_km, a.ellipse.minor_km, a.ellipse.azimuth_deg, "estimate", 1.5, { fill: 0.12 });
+      pen.ellipse(a.estimate, a.ellipse.major_km, a.ellipse.minor_km, a.ellipse.azimuth_deg, "estimate", 1.5, { filled: 0.12 });
     }
     const [off, south] = [distance(a.estimate, a.truth), a.estimate.y < a.truth.y];
     if (shown.truth) pen.line([a.truth, a.estimate], "ink", 1.5, { dash: [2, 3] });
@@ -169,22 +169,13 @@ export function legend(list: Entry[]): HTMLElement {
   return make("ul", { class: "legend" }, ...list.map((entry) => {
     const canvas = make("canvas", { width: "52", height: "44", "aria-hidden": "true" });
     const c = canvas.getContext("2d")!;
-    const ink = colour.css(entry.colour);
-    c.scale(2, 2);
-    c.translate(13, 11);
-    c.fillStyle = c.strokeStyle = ink;
-    if (entry.sign === "fill") c.fillRect(-9, -7, 18, 14);
-    else if (entry.sign === "line" || entry.sign === "dashes" || entry.sign === "circle") {
-      c.lineWidth = 2;
-      if (entry.sign !== "line") c.setLineDash([4, 3]);
-      c.beginPath();
-      if (entry.sign === "circle") c.arc(0, 0, 8, 0, 7);
-      else {
-        c.moveTo(-10, 0);
-        c.lineTo(10, 0);
-      }
-      c.stroke();
-    } else sketch(c, entry.sign, 6, ink, colour.css("paper"));
+    c.setTransform(2, 0, 0, 2, 26, 22);
+    const [on, { sign }] = [new CanvasSurface(c), entry];
+    const ink = { stroke: entry.colour, width: 2, dash: sign === "line" ? [] : [4, 3] };
+    if (sign === "fill") on.shape((path) => path.rect(-9, -7, 18, 14), { fill: entry.colour });
+    else if (sign === "circle") on.shape((path) => path.ellipse(0, 0, 8, 8, 0, 0, 2 * Math.PI), ink);
+    else if (sign === "line" || sign === "dashes") on.shape((path) => [-10, 10].forEach((x) => path[x < 0 ? "moveTo" : "lineTo"](x, 0)), ink);
+    else sketch(on, [0, 0, 1, 1], sign, 6, entry.colour);
     return make("li", {}, canvas, make("span", {}, entry.text,
       entry.secret ? make("span", { class: "secret" }, " (only you see it)") : null));
   }));
@@ -206,7 +197,7 @@ export function seen(state: State, map: MapView, element: () => HTMLElement, ren
     state.changed();
   };
   let next = 0;
-  state.grows(() => {
+  state.growers.add(() => {
     if (element().hidden || next) return;
     next = requestAnimationFrame(() => {
       next = 0;
@@ -220,7 +211,7 @@ export function seen(state: State, map: MapView, element: () => HTMLElement, ren
 export async function lookAt(state: State, s: Settings, signal: AbortSignal, alone = false): Promise<Look> {
   const fix = state.fix;
   const [map, step, course, others] = await Promise.all([
-    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix), alone ? [] : state.others(s),
+    state.map(signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix), alone ? [] : state.others(s),
   ]);
   const from = originOf(course, fix);
   return { map, course, others, step, origin: from === fix ? step : await state.step(s, from, signal) };
@@ -235,8 +226,7 @@ export class StepView {
   private looks: Look[] = []; // of the small pictures
   private part = 0;
   private shown: Shown = { truth: true };
-  private look: Look | null = null;
-  private other: Look | null = null; // of the other half
+  private halves: Look[] = [];
   private readonly four: { map: MapView; take: HTMLButtonElement; figure: HTMLElement }[];
   private readonly latest = new Latest(() => this.figure);
   private readonly list = make("ol", { class: "parts" });
@@ -250,7 +240,7 @@ export class StepView {
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void, turned: () => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
-    this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.look && this.tell(this.look));
+    this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.halves[0] && this.tell(this.halves[0]));
     this.four = [0, 1, 2, 3].map((i) => {
       const map = new MapView(make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step under another ε" }), camera);
       const take = button({ class: "corner", title: "Take this ε" }, "", () => {
@@ -271,7 +261,6 @@ export class StepView {
     this.element = make("div", {}, this.figure,
       make("div", { class: "bar small" }, this.under, make("label", { class: "secret" }, box, " show the truth")));
     this.beside = make("div", { class: "stack" },
-      taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
       make("section", { class: "card", "aria-label": "What ε means" }, this.says));
     this.map.opened = (camera) => this.approach(camera);
   }
@@ -279,7 +268,7 @@ export class StepView {
   // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
   // believed fills the map anyway.
   private approach(camera: Camera): void {
-    const { step, map } = this.look!;
+    const { step, map } = this.halves[0]!;
     if (!step.estimate) return;
     const seen = Math.max(4 * step.radius_km, 6 * distance(step.estimate, step.truth), 9 * map.cell_km);
     const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
@@ -302,10 +291,8 @@ export class StepView {
     void this.latest.run(
       (signal) => Promise.all([Promise.all(state.halves.map((s) => lookAt(state, s, signal))),
         Promise.all(state.four.map((s) => lookAt(state, s, signal, true)))]),
-      ([[look, other], four]) => {
-        this.look = look!;
-        this.other = other ?? null;
-        this.looks = four;
+      ([halves, four]) => {
+        [this.halves, this.looks] = [halves, four];
         this.render();
       },
       this.failed,
@@ -313,13 +300,11 @@ export class StepView {
   }
 
   private render(): void {
-    const look = this.look;
+    const [look] = this.halves;
     if (!look) return;
     const s = look.course.settings;
     const told = parts(look.step, look.origin, look.course, s);
-    const { other } = this;
-    this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown),
-      other && [named(s), { name: named(other.course.settings), map: other.map, scene: (pen) => paint(pen, other, this.part, this.shown) }]);
+    this.map.show(look.map, ...this.halves.map((one) => ({ name: named(one.course.settings), scene: (pen: Pen) => paint(pen, one, this.part, this.shown) })));
     this.picture.hidden = this.looks.length > 0;
     this.four.forEach(({ map, take, figure }, i) => {
       const small = this.looks[i];
@@ -328,7 +313,7 @@ export class StepView {
       const { estimate, radius_km } = small.step;
       take.textContent = `ε = ${sum(small.course.settings.epsilon)}${estimate ? `: within ${metres(radius_km)}` : ""}`;
       take.setAttribute("aria-pressed", String(small.course.settings.epsilon === s.epsilon));
-      map.show(small.map, (pen) => paint(pen, small, this.part, { ...this.shown, unnamed: true }));
+      map.show(small.map, { name: "", scene: (pen) => paint(pen, small, this.part, { ...this.shown, unnamed: true }) });
     });
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
@@ -355,8 +340,8 @@ export class StepView {
 
   // tell shows the numbers of a whole trace.
   private tell({ course }: Look): void {
-    const all = this.other ? [course, this.other.course] : [course];
-    const each = (of: (s: Summary, c: Course) => string) => all.map((c) => of(c.summary, c)).join(" | ");
+    const all = this.halves.map((look) => look.course);
+    const each = (of: (s: Summary) => string) => all.map((c) => of(c.summary)).join(" | ");
     this.mine.replaceChildren(rich(toWhom(course)));
     const i = this.state.fix;
     const off = (of: (c: Course) => number | null | undefined) => all.map((c) => metres(of(c))).join(" | ");

@@ -1,7 +1,11 @@
 // What somebody takes along from a picture: the picture, its numbers, its settings as a config.
 
 import { Course, Past, Settings } from "./api";
+import { element } from "./chart";
 import { button, make } from "./look";
+import { MapView } from "./map";
+import { State } from "./state";
+import { SVGSurface } from "./surface";
 
 // save hands a file to the browser. Nothing leaves the machine.
 function save(name: string, content: Blob): void {
@@ -34,19 +38,79 @@ export function config(s: Settings, stepSeconds: number): string {
   return lines.join("\n") + "\n";
 }
 
-// taker makes the buttons. course returns what is shown, if anything is.
-export function taker(name: () => string, canvas: () => HTMLCanvasElement, course: () => Course | null, past: () => Past | null = () => null): HTMLElement {
-  const take = (id: string, text: string, title: string, act: (c: Course) => void) => button({ id: `take-${id}`, title }, text, () => {
-    const c = course();
-    if (c) act(c);
+// Seen is what somebody looks at.
+interface Seen { id: string; element: HTMLElement; maps: MapView[] }
+
+const shown = (e: Element) => e.getClientRects().length > 0;
+
+// around is the box around elements.
+function around(all: Element[]): DOMRect {
+  const boxes = all.map((e) => e.getBoundingClientRect());
+  const [left, top] = [Math.min(...boxes.map((b) => b.left)), Math.min(...boxes.map((b) => b.top))];
+  return new DOMRect(left, top, Math.max(...boxes.map((b) => b.right)) - left, Math.max(...boxes.map((b) => b.bottom)) - top);
+}
+
+// bitmap has all maps as they stand.
+function bitmap(maps: MapView[]): HTMLCanvasElement {
+  const all = maps.map(({ canvas }) => canvas).filter(shown);
+  const [box, ratio] = [around(all), window.devicePixelRatio || 1];
+  const picture = make("canvas", { width: String(Math.round(box.width * ratio)), height: String(Math.round(box.height * ratio)) });
+  const c = picture.getContext("2d")!;
+  for (const canvas of all) {
+    const { left, top } = canvas.getBoundingClientRect();
+    c.drawImage(canvas, (left - box.left) * ratio, (top - box.top) * ratio);
+  }
+  return picture;
+}
+
+const styles = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "opacity", "font-size", "font-family"];
+
+// styled is a chart with the styles that it has here, so that it looks the same elsewhere.
+function styled(chart: Element): Element {
+  const copy = chart.cloneNode(true) as Element;
+  const parts = chart.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((part, i) => {
+    for (const name of styles) part.setAttribute(name, getComputedStyle(parts[i]!).getPropertyValue(name));
   });
+  return copy;
+}
+
+// vectors has all maps, charts and headings as they stand, with no pixel in it.
+function vectors(view: Seen): SVGElement {
+  const all = [...view.element.querySelectorAll("canvas[role=img], .chart, h2, .corner")].filter(shown);
+  const box = around(all);
+  const picture = element("svg", { width: box.width, height: box.height });
+  const on = new SVGSurface(picture);
+  on.shape((path) => path.rect(0, 0, box.width, box.height), { fill: "paper" });
+  for (const e of all) {
+    const { left, top, width, height } = e.getBoundingClientRect();
+    const map = view.maps.find(({ canvas }) => canvas === e);
+    if (!map && !e.matches(".chart")) {
+      on.word(e.textContent ?? "", left - box.left + 8, top - box.top + height / 2, "ink", { size: 14, weight: 600 });
+      continue;
+    }
+    const part = map ? map.vectors() : styled(e);
+    for (const [name, value] of Object.entries({ x: left - box.left, y: top - box.top, width, height })) part.setAttribute(name, String(value));
+    picture.append(part);
+  }
+  return picture;
+}
+
+// taker makes the buttons.
+export function taker(view: () => Seen, state: State): HTMLElement {
+  const take = (id: string, text: string, title: string, act: (name: string) => void) => button({ id: `take-${id}`, title }, text, () =>
+    act(`${view().id === "fleet" ? "fleet" : `${state.user}-${view().id}-${state.fix + 1}`}`));
   const text = (content: string, type: string) => new Blob([content], { type });
   return make("div", { class: "bar small", role: "group", "aria-label": "Take along" },
     make("span", { class: "soft" }, "Save"),
-    take("picture", "Picture", "The map as it is shown, as PNG. It has the true place, unless you hide it", () =>
-      canvas().toBlob((blob) => blob && save(`${name()}.png`, blob))),
-    take("numbers", "Numbers", "All reports that are computed, as CSV. It has the true places", (c) =>
-      save(`${name()}.csv`, text(numbers(c, past()), "text/csv"))),
-    take("config", "Config", "These settings as the release section of a service's config", (c) =>
-      save("release.yml", text(config(c.settings, c.step_s), "application/yaml"))));
+    take("png", "PNG", "The maps as they are shown. They have true places, unless you hide them", (name) =>
+      bitmap(view().maps).toBlob((blob) => blob && save(`${name}.png`, blob))),
+    take("svg", "SVG", "Maps and charts as they are shown, as vectors. They have true places, unless you hide them", (name) =>
+      save(`${name}.svg`, text(new XMLSerializer().serializeToString(vectors(view())), "image/svg+xml"))),
+    take("numbers", "Numbers", "All reports that are computed, as CSV. It has the true places", (name) => {
+      const { course, past } = state.peek(state.settings);
+      if (course) save(`${name}.csv`, text(numbers(course, past), "text/csv"));
+    }),
+    take("config", "Config", "These settings as the release section of a service's config", () =>
+      save("release.yml", text(config(state.settings, state.about.step_s), "application/yaml"))));
 }
