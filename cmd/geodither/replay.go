@@ -158,7 +158,11 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if plan.Done {
 		fmt.Fprintf(out, "done: the answers to the raw records are in %s and %s\n",
 			plan.Output, plan.DeadLetters)
-		if plan.Smoothed != "" && !f.dry {
+		switch {
+		case plan.ToSmooth > 0:
+			fmt.Fprintf(out, "to smooth: %s of %s, by this command without --dry-run\n",
+				cli.Quantity(plan.ToSmooth, "offset"), plan.Output)
+		case plan.Smoothed != "":
 			fmt.Fprintf(out, "smoothed: all of them are in %s\n", plan.Smoothed)
 		}
 		printUnsmoothed(out, plan)

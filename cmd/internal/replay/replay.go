@@ -63,6 +63,9 @@ type Plan struct {
 	Output      string `json:"output_topic"`
 	Smoothed    string `json:"smoothed_topic,omitempty"` // of Options.Smooth
 	NotSmoothed string `json:"not_smoothed,omitempty"`   // why not, in spite of Options.Smooth
+	// ToSmooth is how many offsets of the output are not smoothed yet. NewPlan alone counts them,
+	// and only of a replay that is done.
+	ToSmooth    int64  `json:"to_smooth,omitempty"`
 	DeadLetters string `json:"dead_letters_topic"`
 	Changelog   string `json:"changelog_topic"`
 	Group       string `json:"group"`
@@ -189,7 +192,7 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	replayed, _ := r.options(o.WithDefaults())
 	if plan.Done {
 		if plan.Smoothed != "" {
-			_, err = plan.whole(ctx, smoothing(replayed), r)
+			plan.ToSmooth, err = plan.unsmoothed(ctx, replayed, r)
 		}
 		return plan, err
 	}
@@ -331,7 +334,7 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 }
 
 // requireUnsmoothed refuses a smoothed topic that holds records of something else, or of an output
-// that becomes longer now. Plan.whole compares one that is done.
+// that becomes longer now, and one that is gone. Plan.whole compares one that is done.
 func (p *planner) requireUnsmoothed(ctx context.Context, done bool) error {
 	t := smoothing(p.replay).Topics
 	for n := range int32(p.partitions) {
@@ -339,7 +342,15 @@ func (p *planner) requireUnsmoothed(ctx context.Context, done bool) error {
 		if begun && !done {
 			return fmt.Errorf("%s %w: name a new --output-topic", t.Raw, errSmoothed)
 		}
-		if err != nil || begun {
+		if err != nil {
+			return err
+		}
+		if begun {
+			there, err := topics.Exists(ctx, p.client, t.Sanitized)
+			if err == nil && !there {
+				err = fmt.Errorf("%s was smoothed already, and %s is gone: "+
+					"name a new --output-topic", t.Raw, t.Sanitized)
+			}
 			return err
 		}
 	}

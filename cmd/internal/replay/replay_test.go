@@ -89,6 +89,16 @@ func TestReplaySmoothed(t *testing.T) {
 		t.Fatalf("stopped before it smooths, the plan is %+v, %v", plan, err)
 	}
 	r.Progress = nil
+	left := func() int64 {
+		plan, err := replay.NewPlan(t.Context(), o, r)
+		if err != nil || !plan.Done {
+			t.Fatalf("the plan is %+v, %v", plan, err)
+		}
+		return plan.ToSmooth
+	}
+	if n := left(); n < 12*30 {
+		t.Errorf("%d offsets are to be smoothed", n)
+	}
 	var mu sync.Mutex
 	var found, searched int64
 	r.Ending = func(done, total int64) {
@@ -105,6 +115,9 @@ func TestReplaySmoothed(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	if n := left(); n != 0 {
+		t.Errorf("%d offsets are still to be smoothed", n)
+	}
 	codec := servicetest.NewCodec(t, schemas.Avro)
 	type fix struct {
 		user string
@@ -253,6 +266,11 @@ func TestReplaySmoothedOnce(t *testing.T) {
 	servicetest.OK(t, tx.Abort(t.Context()))
 	if plan := atwork.Replay(t, o, r); !plan.Done {
 		t.Errorf("after it the plan is %+v", plan)
+	}
+	w.DeleteTopic(t, "again.smoothed", false)
+	if _, err := replay.Run(t.Context(), o, r); err == nil ||
+		!strings.Contains(err.Error(), "again.smoothed is gone") {
+		t.Errorf("a smoothed topic that is gone: %v", err)
 	}
 }
 

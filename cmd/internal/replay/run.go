@@ -9,6 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
@@ -94,7 +95,7 @@ func (p *Plan) work(ctx context.Context, s *service.Service, o service.Options,
 // smooth smooths the output of a replay that is done: each record once, exactly. The topic is whole
 // now, so the last record of each user closes the user's block, as the end of a file does.
 func (p *Plan) smooth(ctx context.Context, replayed service.Options, r Options) error {
-	o, past := smoothing(replayed), Plan{}
+	o := smoothing(replayed)
 	settings, err := p.whole(ctx, o, r)
 	if ctx.Err() != nil {
 		p.Done = false
@@ -110,13 +111,36 @@ func (p *Plan) smooth(ctx context.Context, replayed service.Options, r Options) 
 		return err
 	}
 	// await alone looks at the windows: the service goes through all there is.
+	past := pastOf(&o, settings)
+	err = past.work(ctx, s, o, r.Smoothing)
+	p.Done = past.Done
+	return err
+}
+
+// pastOf returns what smoothing has left to do, and gives the options its windows.
+func pastOf(o *service.Options, settings engine.SmoothSettings) (past Plan) {
 	for n, end := range settings.Ends {
 		past.Partitions = append(past.Partitions, PartitionPlan{Partition: int32(n)})
 		o.Windows = append(o.Windows, service.Window{End: end.Next})
 	}
-	err = past.work(ctx, s, o, r.Smoothing)
-	p.Done = past.Done
-	return err
+	return past
+}
+
+// unsmoothed returns how many offsets of the output of a replay that is done are not smoothed yet.
+func (p *Plan) unsmoothed(ctx context.Context, replayed service.Options, r Options) (
+	left int64, err error,
+) {
+	o := smoothing(replayed)
+	settings, err := p.whole(ctx, o, r)
+	if err != nil {
+		return 0, err
+	}
+	past := pastOf(&o, settings)
+	processed, _ := past.look(ctx, o, o.Client())
+	for _, end := range settings.Ends {
+		left += end.Next
+	}
+	return left - processed, ctx.Err()
 }
 
 // Refusal is what a replay that is run with these options ends with instead of beginning:
