@@ -219,6 +219,9 @@ test("two settings by a split of one picture", async (t) => {
   assert.ok(facts.includes(` | ${Math.round(estimate_m.median)} m`), facts);
   const half = await ink(page);
   assert.notEqual(half, whole);
+  for (const dd of await page.$$("#step-facts dd")) {
+    assert.ok(await dd.evaluate((e) => e.getBoundingClientRect().height < 30 && e.scrollWidth <= e.clientWidth), "two numbers do not fit");
+  }
   await page.locator("#step .edge").fill("80");
   assert.notEqual(await ink(page), half, "the edge does not move");
   await shot(page, "split");

@@ -45,9 +45,9 @@ export class FleetView {
       make("figure", { class: "picture half" }, view.canvas,
         make("figcaption", { class: of === "truth" ? "corner secret" : "corner", title: says }, title),
         note, scale, i === 1 ? zoomer(view) : null))));
-    this.beside = make("div", { class: "stack" },
-      make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table),
-      make("section", { class: "card" }, this.says));
+    this.beside = make("div", { class: "fleet" },
+      make("section", { class: "card" }, this.says),
+      make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table));
   }
 
   // chosen is the window to look at. If nobody chose it is the last one, of traces with the most vehicles.
@@ -133,8 +133,8 @@ export class FleetView {
       fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
     this.says.replaceChildren(
       make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which move by the model of the buses" : "vehicles"}.* ` +
-        `One record tells little about one vehicle; all together tell where many are. Zones are ${metres(crowd.zone_km)} wide.` +
-        (crowd.fitted_off === null ? "" : ` To turn the estimate from the records into the truth, ${percent(crowd.fitted_off)} of the vehicles would have to be in another zone.`) +
+        `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. Zones are ${metres(crowd.zone_km)} wide.` +
+        (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`) +
         (crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off ? " *At this ε that is hardly better than the model alone:* turn ε up, or publish counts." : ""))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
         "A zone with few vehicles tells about single people: do not publish such a zone alone."));

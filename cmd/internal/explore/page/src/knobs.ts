@@ -87,7 +87,6 @@ export class Panel {
       state.turnB = letter === "B";
       relay(`turn-${letter}`);
     }));
-    const codebook = s.mechanism === "codebook";
     this.element.replaceChildren(make("div", { class: "knobs" },
       state.shows === 2 ? make("div", { class: "row" }, make("strong", {}, "Turn the knobs of"), ...which) : null,
       make("label", {}, "ε: how much one release may tell",
@@ -101,7 +100,7 @@ export class Panel {
         choose("mechanism", "Mechanism", ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]
           .filter((name) => about.mechanisms.includes(name)).map((name): [string, string] => [name, mechanisms[name] ?? name]), s.mechanism, (x) => (s.mechanism = x)),
         choose("lag", "Smoothing waits for", [["1", "the next release"], ...[10, 40].map((n): [string, string] => [String(n), `${during(n * about.step_s)} more`]), ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
-        codebook
+        s.mechanism === "codebook"
           ? choose("near", "Places within 340 m", [["0", "as any two: e^ε"], ["2", "factor 2 at most"], ["1.5", "factor 1.5 at most"]], String(s.near_factor), (x) => {
             s.near_factor = Number(x);
             s.near_km = s.near_factor ? 0.34 : 0;

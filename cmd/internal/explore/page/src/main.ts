@@ -53,7 +53,7 @@ class Page {
   private turns = 0; // how often somebody went back
   private readonly question = make("h2", { class: "question" });
   private readonly panel: Panel | null;
-  private readonly knobs = make("div", { class: "stack" }); // and what can be saved
+  private readonly knobs = make("div", { class: "stack turn" }); // and what can be saved
   private priced = ""; // for which the cost of each ε is shown
 
   constructor(private readonly state: State | null) {
