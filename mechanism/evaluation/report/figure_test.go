@@ -161,8 +161,9 @@ func TestMapColours(t *testing.T) {
 	var p pictures
 	l.draw(&p)
 	at := l.frames[0].at
-	if got, want := p.at[0], (rect{at.left, at.top, at.left + at.width()/2, at.bottom}); got != want {
-		t.Errorf("the grid lies at %v, want %v: the view is twice as wide", got, want)
+	half := rect{at.left, at.top, at.left + at.width()/2, at.bottom}
+	if p.at[0] != half {
+		t.Errorf("the grid lies at %v, want %v: the view is twice as wide", p.at[0], half)
 	}
 	for _, c := range []struct {
 		name string
