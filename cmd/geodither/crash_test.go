@@ -16,6 +16,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -30,6 +31,7 @@ import (
 // TestMain lets the test binary be the command itself, so that tests can start real processes and
 // kill them. The environment is the same for all tests: no noise key, one secret.
 func TestMain(m *testing.M) {
+	expect.MostTracks = 4
 	if os.Getenv("GEODITHER_TEST_COMMAND") != "" {
 		main()
 		return

@@ -3,16 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // TestModelInspectExpects: what is printed is what is simulated, for people and
@@ -42,7 +38,7 @@ func TestModelInspectExpects(t *testing.T) {
 		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)
 	}
-	if e := s.Expected; e.Tracks < 20 || e.Released != .5 || e.EpsilonDay != 8640 ||
+	if e := s.Expected; e.Tracks != expect.MostTracks || e.Released != .5 || e.EpsilonDay != 8640 ||
 		e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Farthest.Largest <= 1 {
 		t.Errorf("expected %+v", e)
 	}
@@ -65,18 +61,15 @@ func TestModelInspectExpects(t *testing.T) {
 func TestRunSaysWhatToExpect(t *testing.T) {
 	t.Parallel()
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
-		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
+		_, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
 			"{mechanism: lattice",
 			"{mechanism: codebook, epsilon: "+epsilon+", budget: none} #").Replace(complete))
-		model, err := mobility.ReadModelFile(filepath.Join(dir, "model.avro"))
+		o, _, err := config.Service(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		release := mechanism.Options{Mechanism: law.Codebook}
-		if release.Epsilon, err = strconv.ParseFloat(epsilon, 64); err != nil {
-			t.Fatal(err)
-		}
-		x, err := expect.Simulate(t.Context(), model, release, expect.Options{Seed: expect.Seed})
+		x, err := expect.Simulate(t.Context(), o.Model, o.Release,
+			expect.Options{Seed: expect.Seed})
 		if err != nil {
 			t.Fatal(err)
 		}

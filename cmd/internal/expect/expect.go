@@ -65,7 +65,7 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 			return nil, err
 		}
 		if number == 0 && s.byWork {
-			s.tracks = int(min(max(mostWork/s.work, leastTracks), mostTracks))
+			s.tracks = int(min(max(mostWork/s.work, leastTracks), float64(MostTracks)))
 		}
 	}
 	s.price()

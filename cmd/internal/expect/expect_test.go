@@ -315,3 +315,13 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 		t.Errorf("a factor of %v at ε = 2", most)
 	}
 }
+
+// TestTracks: where tracks are short, all are simulated.
+func TestTracks(t *testing.T) {
+	x := expected(t, mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 1, Delta: .02,
+	}, Options{Steps: 10})
+	if x.Tracks != MostTracks || MostTracks < 20 {
+		t.Errorf("%d tracks of at most %d", x.Tracks, MostTracks)
+	}
+}

@@ -15,7 +15,7 @@ const Seed = 1
 
 // Options configure a simulation. The zero value simulates the whole window of the budget.
 type Options struct {
-	Tracks int // default: as many as take a few seconds, from leastTracks to mostTracks
+	Tracks int // default: as many as take a few seconds, from leastTracks to MostTracks
 	Steps  int // from the first to the last of a track; default: see newPlan
 	Seed   uint64
 	// ErrorsAlone leaves Expectation.Metric empty, which saves two fifths of the time.
@@ -30,13 +30,16 @@ type Options struct {
 // 3 s on one core, and what the model alone says takes up to half as much again.
 const (
 	leastTracks = 2
-	mostTracks  = 60
 	mostDays    = 31
 	reportWork  = 5_000 // of a report beside its transitions
 	mostWork    = 3e9
 	// wideCells are as many as short masses leave in a prior, about.
 	wideCells = 12_000
 )
+
+// MostTracks is how many tracks are simulated by default, unless they take too much work. Only
+// tests set it, where they start commands that simulate and do not judge what it is worth.
+var MostTracks = 60
 
 // monday is when the simulated week of release.hours begins, at the earliest: 2024-01-01.
 const monday = 1_704_067_200_000
@@ -64,7 +67,7 @@ func newPlan(m *mobility.Model, release mechanism.Options, e Options) (p plan, e
 		p.progress = func(int64, int64) error { return nil }
 	}
 	if p.byWork = p.tracks == 0; p.byWork {
-		p.tracks = mostTracks
+		p.tracks = MostTracks
 	}
 	if p.hours, err = hours.New(release.Hours); err != nil {
 		return plan{}, err
