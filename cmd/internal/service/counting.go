@@ -159,6 +159,8 @@ func (j *countingJob) started() []any {
 	}
 }
 
+func (j *countingJob) goesOn() bool { return false }
+
 // explained replaces the ways out of lost states: accounts of ε are not among them, and the counts
 // that were published must not be published again with other ones.
 func (j *countingJob) explained(err error) error {

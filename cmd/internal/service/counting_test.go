@@ -363,12 +363,17 @@ func TestCountingRefuses(t *testing.T) {
 	run := func(change func(*countedFleet)) error {
 		g := *f
 		change(&g)
+		log := new(servicetest.Log)
+		g.windows.Logger = log.Logger()
 		s, err := service.NewWindows(g.windows, g.common())
 		if err != nil {
 			return err
 		}
-		r := servicetest.Run(t, new(servicetest.Log), s.Run)
-		return r.Wait(t)
+		err = servicetest.Run(t, log, s.Run).Wait(t)
+		if strings.Contains(log.String(), "settings have changed") {
+			t.Errorf("what is refused goes on by the log:\n%s", log.String())
+		}
+		return err
 	}
 	requireSays := func(err error, words ...string) {
 		t.Helper()

@@ -62,6 +62,8 @@ func (j *following) started() []any {
 	}
 }
 
+func (j *following) goesOn() bool { return true }
+
 // explained replaces the ways out of states that this job can do without: they save accounts of ε.
 func (j *following) explained(err error) error {
 	what, found := lostInput(j, j.service.options, err)

@@ -18,6 +18,8 @@ type job interface {
 	begin(ctx context.Context) error
 	// started returns the attributes of the log's line about the start.
 	started() []any
+	// goesOn says whether the job goes on under other settings, and does not refuse them.
+	goesOn() bool
 	// explained returns a fatal error with what to do about it.
 	explained(err error) error
 	// work returns what processes the records of a partition. It completes the task with what

@@ -189,15 +189,15 @@ func (o *observer) Restored(r task.Restore) {
 // changes says in the log that settings have changed, and which: once for an instance, and
 // in a short line of each partition, since each changes at an offset of its own.
 type changes struct {
-	own  Fingerprints
+	own  job
 	log  *slog.Logger
 	once sync.Once
 }
 
 // warn takes what a partition was restored from, and the partition's own log.
 func (c *changes) warn(log *slog.Logger, r task.Restore) {
-	if _, ok := c.own.(*countingJob); ok {
-		return // it is about to refuse them
+	if !c.own.goesOn() {
+		return // the job is about to refuse them
 	}
 	c.once.Do(func() {
 		c.log.Warn("settings have changed since this group worked last: from here on releases "+

@@ -40,6 +40,8 @@ func (j *sanitizing) started() []any {
 	}
 }
 
+func (j *sanitizing) goesOn() bool { return true }
+
 func (j *sanitizing) explained(err error) error { return err } // it says what to do already
 
 func (j *sanitizing) work(
