@@ -177,7 +177,6 @@ export class Pen {
   mark(p: Place, sign: Sign, name: string, size = 8, label = "", where: "right" | "above" | "below" = "right"): void {
     const [x, y] = this.at(p);
     sketch(this.on, [x, y, 1, 1], sign, size, name);
-    if (size > 6) this.labels.push([x - size, y, 2 * size]); // no name of a place lies on it
     if (!label) return;
     const [dx, dy] = where === "right" ? [size + 5, 0] : [0, where === "above" ? -size - 9 : size + 11];
     this.words.push(() => this.word(label, x + dx, y + dy, "ink", { size: 13, weight: 600 }, where !== "right"));
