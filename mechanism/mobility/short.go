@@ -24,58 +24,64 @@ const (
 	codeOfOne  = 63 << ShortBits
 )
 
-// ShortOf sets dst to short masses of cells: each weight times a scale, rounded to one of the two
-// short masses next to it. Below least, which must be short, those two are 0 and least, and cells
-// that become 0 are left out. dst keeps its own memory and must not be the weights' distribution.
-// Cost: one pass.
+// Short rounds the mass p of a cell, 0 to 1, to one of the two short masses next to it. Below
+// least, which must be short, those two are 0 and least.
 //
-// Which of the two it is looks like chance, with probabilities under which the rounded mass is the
-// weight's on average. So rounding step after step moves no mass, neither within the distribution
-// nor out of its tails. Rounding to the nearest would: where less than half a unit flows into a
-// cell in each step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631).
-//
-// Masses below least are sampled together, as particle filters resample (systematic resampling,
-// Kitagawa 1996, doi 10.1080/10618600.1996.10474692): laid end to end in the order of the cells,
-// they reach a mark now and then, and the cell that reaches it has least. Marks are least apart,
-// and where the first one lies is the chance. So any run of such cells keeps its mass to within
-// least, where cells that are chosen independently would keep it to within the root of least times
-// it: for the same error least may be far larger, and far fewer cells are left.
-//
-// Every chance is a hash of masses and cells, and no secret: anybody with the weights has the
-// result, with the same bits on every architecture.
+// Which of the two it is looks like chance, with probabilities under which the rounded mass is p on
+// average. So rounding step after step moves no mass, neither within the distribution nor out of
+// its tails. Rounding to the nearest would: where less than half a unit flows into a cell in each
+// step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631). The chance is a
+// hash of the mass and the cell, and no secret: anybody with the mass has the result, with the same
+// bits on every architecture.
+func Short(p float64, c grid.Cell, least float64) float64 {
+	r, word := roundingTo(least), math.Float64bits(p)
+	return math.Float64frombits(r.round(word, chanceOf(word, c)))
+}
+
+// rounding is what Short needs of the least mass: its bits, and what makes a mass below it a share
+// of it in units of 2⁻⁵³.
+type rounding struct {
+	least uint64
+	units float64
+}
+
+func roundingTo(least float64) rounding {
+	return rounding{math.Float64bits(least), 0x1p53 / least}
+}
+
+// round returns the bits of the short mass for those of a mass, and a chance. The bits of a
+// positive number grow with it, evenly between two short masses. Which way a mass below the least
+// goes is hard to foresee, so it is chosen without a branch: raised is all ones where the chance is
+// below the mass's share of the least, and else 0.
+func (r rounding) round(word, chance uint64) uint64 {
+	rounded := (word + chance>>(64-shortShift)) >> shortShift << shortShift
+	share := int64(float64(math.Float64frombits(min(word, r.least)) * r.units))
+	raised := -((chance>>11 - uint64(share)) >> 63)
+	if word < r.least {
+		rounded = r.least & raised
+	}
+	return rounded
+}
+
+// chanceOf is the chance of a cell's mass: a hash of both.
+func chanceOf(word uint64, c grid.Cell) uint64 {
+	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
+}
+
+// ShortOf sets dst to the short masses of cells: Short of each weight times a scale, without those
+// that become 0. dst keeps its own memory.
 func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64) {
 	dst.resize(len(weights))
 	to, p := dst.Cells, dst.P[:len(dst.Cells)]
 	cells = cells[:len(weights)]
-	kept, reached := 0, 0.0 // since the last mark
-	if len(weights) > 0 {
-		first := chanceOf(math.Float64bits(weights[0]), cells[0]) + math.Float64bits(scale)
-		reached = float64(float64(scramble(first)>>11) * 0x1p-53 * least)
-	}
+	r, kept := roundingTo(least), 0
 	for i, w := range weights {
-		c, mass := cells[i], float64(w*scale)
-		if mass >= least {
-			// The bits of a positive number grow with it, evenly between two short masses.
-			word := math.Float64bits(mass)
-			word += chanceOf(word, c) >> (64 - shortShift)
-			to[kept], p[kept] = c, math.Float64frombits(word>>shortShift<<shortShift)
-			kept++
-			continue
-		}
-		// Whether a mark is reached is hard to foresee, so that takes no branch: below is 1 where
-		// it is not.
-		reached += mass
-		below := (math.Float64bits(reached) - math.Float64bits(least)) >> 63
-		reached -= [2]float64{least, 0}[below]
-		to[kept], p[kept] = c, least
-		kept += int(1 - below)
+		c, word := cells[i], math.Float64bits(float64(w*scale))
+		rounded := r.round(word, chanceOf(word, c))
+		to[kept], p[kept] = c, math.Float64frombits(rounded)
+		kept += int(-rounded >> 63) // 1 unless it is 0, without a branch
 	}
 	dst.Cells, dst.P = to[:kept], p[:kept]
-}
-
-// chanceOf is the chance of a mass, given by its bits, in a cell: a hash of both.
-func chanceOf(word uint64, c grid.Cell) uint64 {
-	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
 }
 
 // scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi

@@ -4,10 +4,13 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // models looks at later versions of the model.
 func (d *examination) models() {
+	d.largeMap(d.o.Model)
 	for _, v := range d.o.Later {
 		model, err := d.o.Try(v)
 		if err != nil {
@@ -25,5 +28,18 @@ func (d *examination) models() {
 		if text := engine.NearAdvice(d.o.Release, g); text != "" && level != OK {
 			d.add("near", OK, "under %v: %s", v.ID, text)
 		}
+		d.largeMap(model)
+	}
+}
+
+// manyCells is how many cells a short posterior has at most, about: no mass is below 2^-12.
+const manyCells = 4000
+
+// largeMap warns of a map on which the true cell may have no posterior mass.
+func (d *examination) largeMap(m *mobility.Model) {
+	if n := m.Grid.Cells(); n > manyCells && d.o.Release.Mechanism == law.Codebook {
+		d.add("models", Warning, "the map has %d cells and a posterior about %d at most, so the "+
+			"true cell may have none of it: use larger cells unless estimates need these", n,
+			manyCells)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestDoctorTimes: how long topics keep records, whose clock their timestamps are from, and how
@@ -69,6 +70,15 @@ func TestDoctorTimes(t *testing.T) {
 	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Warning); strings.Contains(said, "several days' budgets") {
 		t.Errorf("LogAppendTime under a budget: %s", said)
+	}
+	for sideM, want := range map[float64]bool{5000: false, 60: true} {
+		large := o
+		large.Release.Mechanism, large.Release.Delta = law.Codebook, 0
+		large.Model = servicetest.NeighbourModel(t, servicetest.Town, sideM, 4)
+		said := atwork.Details(doctor.Examine(t.Context(), large, nil), doctor.Warning)
+		if strings.Contains(said, "the true cell may have none of it") != want {
+			t.Errorf("%d cells: %s", large.Model.Grid.Cells(), said)
+		}
 	}
 	for _, c := range []struct {
 		timeout, interval time.Duration
