@@ -13,5 +13,5 @@
 // Files: record.go the types; encode.go record batches; errors.go what can go wrong, by what to do
 // next; call.go one request, with a cache of coordinators and retries; send.go batches to partition
 // leaders; transactional.go, idempotent.go the two producers. DESIGN.md has each crash point.
-// Package producer/partition says to which partition a key belongs.
+// The idempotent producer spreads keys as Java clients do; the engine knows other ways.
 package producer

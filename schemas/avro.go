@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"unicode/utf8"
@@ -30,7 +31,7 @@ func (l *layout) decodeAvro(row []value, data []byte) Reason {
 func (l *layout) decodeBody(row []value, rest []byte) Reason {
 	for i, c := range l.columns {
 		var reason Reason
-		if rest, reason = decode(&row[i], c.kind, rest); reason != "" {
+		if rest, reason = l.primitives.decode(&row[i], c.kind, rest); reason != "" {
 			return reason
 		}
 	}
@@ -40,26 +41,24 @@ func (l *layout) decodeBody(row []value, rest []byte) Reason {
 	return ""
 }
 
-// decode reads one field. The encoding of a record is that of its fields, one after the other, so
-// no map[string]any is made for a record, as goavro would; a test compares the two.
-func decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
+func (p *primitives) decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
 	v.present = true
 	switch k {
 	case kindText:
-		return decodeText(v, data)
+		return p.decodeText(v, data)
 	case kindInt:
-		// An int is decoded as a long that must fit.
-		rest, reason = decodeLong(v, data)
+		// An int is decoded as a long that must fit, because goavro's int wraps around silently.
+		rest, reason = p.decodeLong(v, data)
 		if reason == "" && int64(int32(v.integer)) != v.integer {
 			reason = ReasonMalformed
 		}
 		return rest, reason
 	case kindLong, kindTimestamp:
-		return decodeLong(v, data)
+		return p.decodeLong(v, data)
 	case kindDouble:
-		return decodeDouble(v, data)
+		return p.decodeDouble(v, data)
 	case kindNullOrDouble:
-		if rest, reason = decodeLong(v, data); reason != "" {
+		if rest, reason = p.decodeLong(v, data); reason != "" {
 			return nil, reason
 		}
 		switch v.integer {
@@ -67,70 +66,93 @@ func decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
 			v.present = false
 			return rest, ""
 		case branchDouble:
-			return decodeDouble(v, rest)
+			return p.decodeDouble(v, rest)
 		}
 	}
 	return nil, ReasonMalformed
 }
 
-func decodeText(v *value, data []byte) ([]byte, Reason) {
-	var length value
-	rest, reason := decodeLong(&length, data)
-	if reason != "" || length.integer < 0 || length.integer > int64(len(rest)) {
+func (p *primitives) decodeText(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.bytes.NativeFromBinary(data)
+	if err != nil {
 		return nil, ReasonMalformed
 	}
-	text := rest[:length.integer]
+	text, ok := native.([]byte)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	var prefix [binary.MaxVarintLen64]byte
+	if len(data)-len(rest) != binary.PutVarint(prefix[:], int64(len(text)))+len(text) {
+		return nil, ReasonMalformed // the length takes more bytes than it needs
+	}
 	if !utf8.Valid(text) {
 		return nil, ReasonInvalidUTF8
 	}
 	v.text = string(text)
-	return rest[length.integer:], ""
+	return rest, ""
 }
 
-// decodeLong reads a number in zigzag base 128. It refuses more bytes than the number needs, so
-// that a record has one encoding.
-func decodeLong(v *value, data []byte) ([]byte, Reason) {
-	integer, n := binary.Varint(data)
+func (p *primitives) decodeLong(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.long.NativeFromBinary(data)
+	if err != nil {
+		return nil, ReasonMalformed
+	}
+	integer, ok := native.(int64)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	// goavro accepts varints of any length and drops what does not fit.
 	var shortest [binary.MaxVarintLen64]byte
-	if n <= 0 || n != binary.PutVarint(shortest[:], integer) {
+	n := binary.PutVarint(shortest[:], integer)
+	if !bytes.Equal(shortest[:n], data[:len(data)-len(rest)]) {
 		return nil, ReasonMalformed
 	}
 	v.integer = integer
-	return data[n:], ""
+	return rest, ""
 }
 
-func decodeDouble(v *value, data []byte) ([]byte, Reason) {
-	const size = 8
-	if len(data) < size {
+func (p *primitives) decodeDouble(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.double.NativeFromBinary(data)
+	if err != nil {
 		return nil, ReasonMalformed
 	}
-	v.number = math.Float64frombits(binary.LittleEndian.Uint64(data))
-	if math.IsNaN(v.number) || math.IsInf(v.number, 0) {
+	number, ok := native.(float64)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	if math.IsNaN(number) || math.IsInf(number, 0) {
 		return nil, ReasonNotFinite
 	}
-	return data[size:], ""
+	v.number = number
+	return rest, ""
 }
 
 // appendBody appends the fields of row to dst, which ends with a header.
-func (l *layout) appendBody(dst []byte, row []value) []byte {
+func (l *layout) appendBody(dst []byte, row []value) (_ []byte, err error) {
 	for i, c := range l.columns {
-		dst = appendField(dst, c.kind, row[i])
+		if dst, err = l.primitives.append(dst, c.kind, row[i]); err != nil {
+			return dst, err
+		}
 	}
-	return dst
+	return dst, nil
 }
 
-func appendField(dst []byte, k kind, v value) []byte {
+func (p *primitives) append(dst []byte, k kind, v value) ([]byte, error) {
 	switch k {
 	case kindText:
-		return append(binary.AppendVarint(dst, int64(len(v.text))), v.text...)
+		return p.bytes.BinaryFromNative(dst, v.text)
 	case kindDouble:
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.number))
+		return p.double.BinaryFromNative(dst, v.number)
 	case kindNullOrDouble:
 		if !v.present {
-			return binary.AppendVarint(dst, branchNull)
+			return p.long.BinaryFromNative(dst, branchNull)
 		}
-		return appendField(binary.AppendVarint(dst, branchDouble), kindDouble, v)
+		out, err := p.long.BinaryFromNative(dst, branchDouble)
+		if err != nil {
+			return dst, err
+		}
+		return p.double.BinaryFromNative(out, v.number)
 	default: // kindInt, kindLong, kindTimestamp
-		return binary.AppendVarint(dst, v.integer)
+		return p.long.BinaryFromNative(dst, v.integer)
 	}
 }

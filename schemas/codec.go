@@ -365,7 +365,7 @@ func (c *Codec) append(l *layout, dst []byte, row []value) ([]byte, error) {
 		case c.counts:
 			id = c.ids.Counts
 		}
-		return l.appendBody(binary.BigEndian.AppendUint32(append(dst, magicID), id), row), nil
+		return l.appendBody(binary.BigEndian.AppendUint32(append(dst, magicID), id), row)
 	}
-	return l.appendBody(append(dst, l.header[:]...), row), nil
+	return l.appendBody(append(dst, l.header[:]...), row)
 }

@@ -51,8 +51,9 @@ type column struct {
 
 // layout is a schema that is prepared for coding: its fields in order, and the header of its data.
 type layout struct {
-	columns []column
-	header  [headerBytes]byte
+	columns    []column
+	header     [headerBytes]byte
+	primitives primitives
 	// before and after enclose a JSON object of the fields in JSONSchema.
 	before, after string
 }
@@ -93,7 +94,8 @@ func newLayout(schema string) (*layout, error) {
 	}
 	l.header = header(codec.Rabin)
 	l.before, l.after = connectEnvelope(d, l.columns)
-	return l, nil
+	l.primitives, err = newPrimitives()
+	return l, err
 }
 
 func parse(schema string) (definition, error) {
@@ -192,4 +194,24 @@ func header(fingerprint uint64) (h [headerBytes]byte) {
 	h[0], h[1] = 0xC3, 0x01
 	binary.LittleEndian.PutUint64(h[2:], fingerprint)
 	return h
+}
+
+// primitives holds goavro's codecs of the primitive types. The encoding of a record is that of its
+// fields, one after the other. So to code the fields one by one gives goavro's bytes without
+// goavro's map[string]any for every record; a test compares the two. To decode a primitive never
+// allocates more than the length of the input, whatever the input says, and does not panic.
+type primitives struct {
+	long, double, bytes *goavro.Codec // bytes also decodes strings, without a copy
+}
+
+func newPrimitives() (p primitives, err error) {
+	for _, t := range []struct {
+		name string
+		into **goavro.Codec
+	}{{`"long"`, &p.long}, {`"double"`, &p.double}, {`"bytes"`, &p.bytes}} {
+		if *t.into, err = goavro.NewCodec(t.name); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }

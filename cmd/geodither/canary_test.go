@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"html"
 	"io/fs"
 	"math"
 	"os"
@@ -300,10 +301,10 @@ func TestCanaryEvaluate(t *testing.T) {
 		servicetest.TownStep,
 		"--timestamps", "25", "--quick", "--out", dir)
 	requireUntold(t, g, r, dir)
-	report := read(t, filepath.Join(dir, "report.html"))
+	report := html.UnescapeString(read(t, filepath.Join(dir, "report.html")))
 	for _, words := range []string{
 		"in 5 different cells",
-		"trace: do not pass it on to people who may not see the data",
+		"shows one person's trace: do not pass it on to people who may not see the data",
 	} {
 		if !strings.Contains(report, words) {
 			t.Errorf("the report does not say %q", words)

@@ -35,10 +35,10 @@ also alone. First stop whatever produces the person's raw records, or the next o
 state.
 
 The service may be at work. The command takes the person's partition from the running instance for
-one transaction, and that instance takes it up again within seconds. If the service has records in
-hand that readers may have seen already, the command leaves a request in the changelog, which the
-service carries out, and waits for it. To repeat the command is harmless, and gives the receipt
-again; for counts alone only until Kafka's cleaner has removed all trace of the erasure.
+one transaction, and that instance takes it up again, within fifteen seconds. If the service has
+records in hand that readers may have seen already, the command leaves a request in the changelog,
+which the service carries out, and waits for it. To repeat the command is harmless, and gives the
+receipt again; for counts alone only until Kafka's cleaner has removed all trace of the erasure.
 
 The account of ε stays, without the id and without any place, under a hash that only the noise key
 can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a

@@ -257,8 +257,9 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 	return end, nil
 }
 
-// lookInterval is how often an idle task looks whether somebody has written to its changelog.
-const lookInterval = 2 * time.Second
+// lookInterval is how often an idle task looks whether somebody has written to its changelog, to
+// within longestWait. A look takes two requests.
+const lookInterval = 10 * time.Second
 
 // errDisturbed: a request to erase was written, or carried out, behind the back of an idle task.
 // Its store has to catch up.

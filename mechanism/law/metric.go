@@ -136,7 +136,9 @@ func (h *SensitivityHull) Metric(mechanism string, epsilon float64) Metric {
 	// The centres of two positions' cells can be a cell's diagonal further apart than the
 	// positions.
 	diagonal := float64(math.Sqrt2 * h.scale)
-	within := func(km float64) float64 { return portable.Exp(epsilon * min(rate*(km+diagonal), most)) }
+	within := func(km float64) float64 {
+		return portable.Exp(epsilon * min(rate*(km+diagonal), most))
+	}
 	width := h.WidthKM()
 	return Metric{
 		Within200M: within(.2), Within1KM: within(1), Across: within(width),

@@ -1,6 +1,6 @@
 // Package trial takes people whose places are known through a filter. It says how near its releases
-// and estimates come to the truth, and with that whether a mobility model is good enough: for other
-// users than those that it was trained on, and by what is in it.
+// and estimates come to the truth, and whether a mobility model is good enough: whether it predicts
+// users that it was not trained on, and what in it is suspicious.
 //
 // [MeasureFit] runs the filter along tracks of other users, as a service would. It compares how
 // often the filter is surprised with how often it may be: drift with δ. [Judge] and [FitVerdict]

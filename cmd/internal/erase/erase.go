@@ -133,7 +133,7 @@ var ErrPending = errors.New("not everybody is erased yet")
 // gives the receipts.
 //
 // It reads the changelog once, and again in the partitions where somebody is erased. There it
-// fences the running instance, which takes the partition up again within seconds.
+// fences the running instance, which takes the partition up again within fifteen seconds.
 func Run(ctx context.Context, o Options) (Result, error) {
 	e, err := newEraser(o)
 	if err != nil {

@@ -332,8 +332,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 
 // What remains after each erasure.
 const (
-	foldersRemain = "state folders: a running instance's follows within seconds. One of an " +
-		"instance that is stopped, or that had the partition before or was its standby, keeps " +
+	foldersRemain = "state folders: a running instance's follows in fifteen seconds. One of " +
+		"an instance that is stopped, or that had the partition before or was its standby, keeps " +
 		"its copy until it restores the partition; stores that were set aside (store.aside-N) " +
 		"keep it. Remove those: \"geodither state reset\""
 	downstreamRemains = "everything downstream of the topics, and backups"

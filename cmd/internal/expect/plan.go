@@ -38,7 +38,7 @@ const (
 )
 
 // MostTracks is how many tracks are simulated by default, unless they take too much work. Only
-// tests set it, where they start commands that simulate and do not judge what it is worth.
+// tests of commands set it: a few tracks tell a good plan from a bad one there.
 var MostTracks = 60
 
 // monday is when the simulated week of release.hours begins, at the earliest: 2024-01-01.

@@ -137,7 +137,7 @@ func CheckPicture(path string) error {
 	case path == "":
 		return nil
 	case !strings.EqualFold(filepath.Ext(path), ".svg"):
-		return cli.Usagef("a picture is a .svg file: %s is none", path)
+		return cli.Usagef("pictures are drawn as SVG: name a file that ends in .svg, not %s", path)
 	}
 	return CheckTarget(path)
 }
