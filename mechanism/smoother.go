@@ -141,7 +141,9 @@ func NewSmoother(o Options, lag int64) *Smoother {
 // moments that Ask has named, and b covers the whole map. What a rounding by chance adds to a cell
 // would be the same for all users with one history, so a fleet's sums would show it.
 //
-// Cost: for each record behind a moment that waits, one prediction of the whole map.
+// Cost: for each step behind a moment that waits, one prediction of the whole map: where reports
+// have a gap, one for each step in it. Memory: each release behind such a moment keeps its
+// likelihood of the whole map, a bit a cell under Codebook and 8 bytes under other mechanisms.
 func NewExactSmoother(o Options, lag int64) *Smoother {
 	o.Prune = -1
 	sm := NewSmoother(o, lag)
@@ -215,6 +217,11 @@ func (sm *Smoother) Note(
 // Finish closes all moments of a block, with what is there. The block can go on with a record that
 // is not linked.
 func (sm *Smoother) Finish(b *Block, each func(Smoothed)) { sm.close(b, len(b.moments), each) }
+
+// FinishBefore closes the moments before one, with what is there. The block goes on.
+func (sm *Smoother) FinishBefore(b *Block, number int64, each func(Smoothed)) {
+	sm.close(b, int(min(max(number-b.first, 0), int64(len(b.moments)))), each)
+}
 
 // keep makes m the moment of a state: α and the likelihood come from the prior and the release of
 // s.

@@ -73,9 +73,11 @@ A file of --zone has polygons with names, such as districts. Intervals of severa
 up to one of their sum, so draw the area that you ask for as one zone. Zones must not overlap.
 Those off the map are left out, with a warning.
 
-With --lag a vehicle counts where its releases up to the first one at --lag after its last report
-in the window have it, or later: the same records tell more about the past ("smooth" explains it).
-One release interval gives most of the gain. Without it only earlier releases count.
+With --lag, a vehicle's position in a window also uses its later releases, up to the first one that
+is made --lag or more after its last report in the window ("smooth" explains it). A release that
+comes later than --lag and one release interval does not count. One release interval gives most of
+the gain. The value all keeps a user's whole day in memory: every release with a number for each
+cell of the map, or a bit under codebook.
 
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,

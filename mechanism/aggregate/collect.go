@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -23,7 +24,8 @@ type CollectOptions struct {
 	// Areas, if there are any, are the zones instead of blocks, and the rest of the map one more.
 	Areas []Area
 	// LagSteps, if it is not 0, is the lag of mechanism.NewSmoother: a vehicle counts where all its
-	// records up to its first release at or after that many steps have it.
+	// records up to its first release at or after that many steps have it. Records more than the
+	// lag and one release interval after the vehicle's last one in the window do not count.
 	LagSteps int64
 	// Open is how many windows are open at once, 0 for all until the end, and more with LagSteps.
 	// The record of a window that is closed is followed, but has no part in the window. A vehicle
@@ -44,11 +46,13 @@ type CollectOptions struct {
 // probability; two distributions that are not pruned, with releases and
 // without, about 10 bytes together for each cell within the user's reach, soon the whole map; and
 // half a kilobyte. The length of a user's history adds nothing. For each vehicle of an open window
-// 12 bytes a zone, and with LagSteps for each that waits 24 bytes a cell. With several workers up
-// to 262,144 records more, 250 bytes each.
+// 12 bytes a zone. With LagSteps for each that waits 24 bytes a cell, and for each of its releases
+// since then, up to mechanism.MaxBlock, 8 bytes a cell of the map: a bit under Codebook. With
+// several workers up to 262,144 records more, 250 bytes each.
 //
 // Time: a record costs the service's own step and a prediction; a vehicle costs once a window the
-// prediction of its prior through the window.
+// prediction of its prior through the window. With LagSteps each step behind a window that waits
+// costs a prediction of the whole map, also the steps of a gap between reports.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
@@ -94,7 +98,7 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 	if c.Open > 0 && c.LagSteps != 0 {
 		k.options.Open = c.openWith(follower.options.ReleaseInterval)
 	}
-	k.hands = []*hand{newHand(follower, newExactFilter(), c.LagSteps)}
+	k.hands = []*hand{newHand(follower, newExactFilter(), &c)}
 	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
 	return k, nil
 }
@@ -105,8 +109,15 @@ func (c *CollectOptions) openWith(interval int) int {
 	if c.LagSteps < 0 {
 		return 0
 	}
-	wait := c.LagSteps + int64(max(interval, 1))
-	return c.Open + int((wait+c.WindowSteps-1)/c.WindowSteps)
+	return c.Open + int((c.wait(interval)+c.WindowSteps-1)/c.WindowSteps)
+}
+
+// wait returns for how many steps a vehicle waits for later records after its last one in a window.
+func (c *CollectOptions) wait(interval int) int64 {
+	if c.LagSteps < 0 {
+		return math.MaxInt64
+	}
+	return c.LagSteps + int64(max(interval, 1))
 }
 
 // Zones returns the zones of the map of the first record that is wanted, nil before it.
@@ -240,7 +251,7 @@ func (k *Collector) start() error {
 		if err != nil {
 			return err
 		}
-		h := newHand(follower, k.hands[0].exact.fork(), k.options.LagSteps)
+		h := newHand(follower, k.hands[0].exact.fork(), &k.options)
 		h.zones = k.zones
 		k.hands = append(k.hands, h)
 	}
@@ -282,7 +293,7 @@ func (k *Collector) Close() {
 func (k *Collector) countAll(before int64) error {
 	var waiting []*user
 	for _, u := range k.order {
-		if u.waits != nil && u.window < before || k.opens(u, before) {
+		if u.waits != nil && u.window < before || k.waitsIn(u, before) > 0 {
 			waiting = append(waiting, u)
 		}
 	}
@@ -297,16 +308,19 @@ func (k *Collector) countAll(before int64) error {
 						return err
 					}
 				}
-				h.finish(u)
+				h.finishUntil(u, k.waitsIn(u, before))
 				return nil
 			}
 		})
 }
 
-// opens says whether a user waits for later records in a window before one.
-func (k *Collector) opens(u *user, before int64) bool {
-	return len(u.smoothed) > 0 &&
-		u.smoothed[0].window.StartMS < before*k.options.WindowSteps*k.stepMS
+// waitsIn returns in how many windows before one a user waits for later records.
+func (k *Collector) waitsIn(u *user, before int64) (n int) {
+	start := before * k.options.WindowSteps * k.stepMS
+	for n < len(u.smoothed) && u.smoothed[n].window.StartMS < start {
+		n++
+	}
+	return n
 }
 
 // Finish closes all windows, and the Collector. It fails with ErrModel if no record is of a model

@@ -224,6 +224,73 @@ func TestCollectLag(t *testing.T) {
 	}
 }
 
+// TestCollectLagHorizon: a record that comes later than the lag and one release interval after a
+// vehicle's last one in a window does not count in it, whether or not a bound ends the reading.
+func TestCollectLagHorizon(t *testing.T) {
+	t.Parallel()
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, ReleaseInterval: 3}
+	records, _ := driveSome(t, model, o, 6, 20, 60, nil,
+		func(_ int, step int64) bool { return step%15 == 5 })
+	var all []Published
+	for _, r := range records {
+		all = append(all, published(model.Grid, o, r))
+	}
+	first := func(lag, before int64, after int64) Density {
+		t.Helper()
+		windows, s, err := read(t, ReadOptions{
+			Models: Models{model}, Release: o,
+			Collect: CollectOptions{WindowSteps: 10, LagSteps: lag, BeforeMS: before},
+		}, all)
+		if err != nil || s.After != after || s.Counts.Followed+after != int64(len(all)) {
+			t.Fatalf("lag %d: %v, %+v", lag, err, s)
+		}
+		return windows[0]
+	}
+	bounded := first(3, 600_000, 60)
+	if d := Variation(first(3, 0, 0).Posterior, bounded.Posterior); d > 1e-9 {
+		t.Errorf("without a bound the first window differs by %g", d)
+	}
+	// The record 15 steps later would tell something, and counts under a lag that reaches it.
+	if d := Variation(first(12, 0, 0).Posterior, bounded.Posterior); d < .01 {
+		t.Errorf("a lag that reaches the next record changes the first window by %g", d)
+	}
+}
+
+// TestCollectLagGoesOn: a window that closes ends the wait for itself alone. The vehicle waits on
+// in later windows, and a release within the horizon counts there.
+func TestCollectLagGoesOn(t *testing.T) {
+	t.Parallel()
+	model := testcase.Town(t)
+	o := mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 4, Delta: .05, ReleaseInterval: 6, Prune: -1,
+	}
+	const window, lag, late = 2, 1, 10
+	records, _ := driveSome(t, model, o, 3, 2, late+1, nil,
+		func(v int, step int64) bool { return v == 0 || step < 6 || step == late })
+	n := len(records) - 1
+	if r := records[n]; r.User != "v1" || r.Step != late || r.Kind != mechanism.Released {
+		t.Fatalf("the last record is %+v", r)
+	}
+	second := func(records []Record) []float64 {
+		windows, counts := collect(t, Models{model}, o,
+			CollectOptions{WindowSteps: window, LagSteps: lag, Open: 1}, records)
+		if counts.Late != 0 || windows[1].Vehicles() != 2 {
+			t.Fatalf("%d vehicles, %+v", windows[1].Vehicles(), counts)
+		}
+		return valuesOf(windows[1].posterior)
+	}
+	got, without := second(records), second(records[:n])
+	for z, want := range smoothedZones(t, model, o, records, lag)[2*window-1] {
+		if !near(got[z], want, 1e-4) {
+			t.Errorf("zone %d: %g vehicles, want %g", z, got[z], want)
+		}
+	}
+	if d := Variation(got, without); d < .01 {
+		t.Errorf("the release changes the window by %g", d)
+	}
+}
+
 // smoothedZones returns the sums of the vehicles' smoothed posteriors, by step and cell.
 func smoothedZones(
 	t *testing.T, model *mobility.Model, o mechanism.Options, records []Record, lag int64,

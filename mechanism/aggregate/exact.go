@@ -118,6 +118,7 @@ type smoothedCount struct {
 	window *Window
 	blind  *mobility.Distribution // at the moment
 	moment int64
+	step   int64 // of the moment
 }
 
 // goesOn says whether the user's filter has not started again since.

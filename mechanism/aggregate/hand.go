@@ -58,16 +58,18 @@ type hand struct {
 	counts   Counts // of its records
 
 	smoother *mechanism.Smoother // nil: vehicles count where they were by the records up to then
+	wait     int64               // CollectOptions.wait
 
 	dense     []float64 // scratch, a number a zone
 	posterior ByZone    // scratch
 }
 
-// newHand returns a hand that smooths if the lag is not 0.
-func newHand(follower *Follower, exact exactFilter, lag int64) *hand {
+// newHand returns a hand that smooths if there is a lag.
+func newHand(follower *Follower, exact exactFilter, c *CollectOptions) *hand {
 	h := &hand{follower: follower, exact: exact}
-	if lag != 0 {
-		h.smoother = mechanism.NewExactSmoother(follower.options, lag)
+	if c.LagSteps != 0 {
+		h.smoother = mechanism.NewExactSmoother(follower.options, c.LagSteps)
+		h.wait = c.wait(follower.options.ReleaseInterval)
 	}
 	return h
 }
@@ -112,6 +114,7 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 		if u.starts != starts {
 			h.exact.arrive(u)
 		}
+		h.expire(u, r.Step)
 		if len(u.smoothed) > 0 {
 			seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release}
 			f := h.follower
@@ -162,7 +165,7 @@ func (h *hand) count(u *user, w *Window) error {
 	}
 	if h.smoother != nil {
 		moment := u.block.Ask(u.filter.model, u.last, told)
-		u.smoothed = append(u.smoothed, smoothedCount{w, blind, moment})
+		u.smoothed = append(u.smoothed, smoothedCount{w, blind, moment, u.last})
 		return nil
 	}
 	h.add(w, u, told, blind)
@@ -181,10 +184,23 @@ func (h *hand) place(u *user) func(mechanism.Smoothed) {
 }
 
 // finish counts a user's vehicle in all windows that wait for later records.
-func (h *hand) finish(u *user) {
-	if len(u.smoothed) > 0 {
-		h.smoother.Finish(&u.block, h.place(u))
+func (h *hand) finish(u *user) { h.finishUntil(u, len(u.smoothed)) }
+
+// finishUntil counts it in the first n of them.
+func (h *hand) finishUntil(u *user, n int) {
+	if n > 0 {
+		h.smoother.FinishBefore(&u.block, u.smoothed[n-1].moment+1, h.place(u))
 	}
+}
+
+// expire counts a user's vehicle in the windows for which a record of a step comes too late.
+func (h *hand) expire(u *user, step int64) {
+	n := 0
+	// The difference of two int64 fits uint64 where the first is not smaller.
+	for n < len(u.smoothed) && uint64(step)-uint64(u.smoothed[n].step) > uint64(h.wait) {
+		n++
+	}
+	h.finishUntil(u, n)
 }
 
 // add adds a vehicle to a window, among the other goroutines' ones.

@@ -19,6 +19,16 @@ func drive(
 	steps int64, start func(v int) grid.Cell,
 ) ([]Record, [][]grid.Cell) {
 	tb.Helper()
+	return driveSome(tb, model, o, seed, vehicles, steps, start,
+		func(int, int64) bool { return true })
+}
+
+// driveSome is drive for vehicles that do not report in every step.
+func driveSome(
+	tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint64, vehicles int,
+	steps int64, start func(v int) grid.Cell, reports func(v int, step int64) bool,
+) ([]Record, [][]grid.Cell) {
+	tb.Helper()
 	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(seed)), o)
 	if err != nil {
 		tb.Fatal(err)
@@ -35,6 +45,9 @@ func drive(
 				paths[v] = append(paths[v], start(v))
 			default:
 				paths[v] = append(paths[v], model.SampleInitial(random))
+			}
+			if !reports(v, step) {
+				continue
 			}
 			name := fmt.Sprintf("v%d", v)
 			out, err := s.Step(&states[v],

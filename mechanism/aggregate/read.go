@@ -305,7 +305,7 @@ func (r *Reader) After(step int64) bool {
 		return false
 	}
 	if c.LagSteps > 0 { // later records count too
-		step -= c.LagSteps + int64(max(r.options.Release.ReleaseInterval, 1))
+		step -= c.wait(r.options.Release.ReleaseInterval)
 	}
 	end := (mobility.StepOf(step, c.WindowSteps) + 1) * c.WindowSteps *
 		r.options.Models[0].Step.Milliseconds()

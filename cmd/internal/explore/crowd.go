@@ -100,7 +100,7 @@ func newComputing[Q comparable, A answer](truth *Truth, most int) computing[Q, A
 	return computing[Q, A]{make(turn, 1), truth, shelf[Q, A]{least: most}}
 }
 
-// get returns what is kept for a question, or else computes it on the model with cells of a side.
+// get returns what is kept for a question, or else computes it.
 func (k *computing[Q, A]) get(
 	ctx context.Context, question Q, compute func(*mobility.Model) (A, error),
 ) (a A, err error) {
