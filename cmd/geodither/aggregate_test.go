@@ -337,7 +337,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--lag", "soon"), cli.ExitUsage, []string{"such as 10m, or all"}},
 		{args(sanitized, "--lag", "90s"), cli.ExitUsage, []string{"lag: 1m30s is not"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
-		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{"is a .svg file"}},
+		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{"ends in .svg"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},
 		{args("-", "--in", "-"), cli.ExitUsage, []string{"named twice"}},
 		{args(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
