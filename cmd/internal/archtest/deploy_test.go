@@ -29,6 +29,7 @@ type compose struct {
 		Configs []struct {
 			Source string `yaml:"source"`
 		} `yaml:"configs"`
+		Volumes []string `yaml:"volumes"`
 	} `yaml:"services"`
 	Configs map[string]struct {
 		File string `yaml:"file"`
@@ -60,6 +61,8 @@ func TestComposeFiles(t *testing.T) {
 		"{image: 'x:1', configs: [{source: f}]}": "",
 		"{image: 'x:1'}}\nconfigs: {f: {file: docker-compose.yml}":               "nobody mounts f",
 		"{image: 'x:1', configs: [{source: f}]}}\nconfigs: {f: {file: gone.yml}": "config f",
+		"{image: 'x:1', command: [smooth], volumes: ['data:/x']}":                "",
+		"{image: 'x:1', command: [smooth], volumes: ['key:/x:ro']}":              "needs no key",
 	} {
 		planted = "services: {a: " + planted + "}"
 		tree := fstest.MapFS{"docker-compose.yml": {Data: []byte(planted)}}
@@ -67,8 +70,8 @@ func TestComposeFiles(t *testing.T) {
 	}
 }
 
-// composeTrouble returns images without a fixed version, files that are not there, and files that
-// no container mounts.
+// composeTrouble returns images without a fixed version, files that are not there, files that no
+// container mounts, and a key where none is needed.
 func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
 	t.Helper()
 	c := readCompose(t, tree)
@@ -78,6 +81,10 @@ func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
 		if service.Image != "geodither" && (version == "" || strings.HasPrefix(version, "latest")) {
 			broken = append(broken, fmt.Sprintf("service %s: the image %s is of no fixed version",
 				name, service.Image))
+		}
+		if slices.Contains(service.Command, "smooth") && slices.ContainsFunc(service.Volumes,
+			func(volume string) bool { return strings.HasPrefix(volume, "key:") }) {
+			broken = append(broken, "service "+name+" needs no key")
 		}
 		for _, config := range service.Configs {
 			mounted[config.Source] = true
@@ -221,22 +228,27 @@ func testConfigs(t *testing.T, binary string) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := settingsError(binary, planted); got == "" {
+	if got := settingsError(binary, "run", planted); got == "" {
 		t.Error("a misspelt setting passes")
 	}
 	for _, file := range files {
-		if got := settingsError(binary, filepath.Join(root, file)); got != "" {
+		if got := settingsError(binary, "run", filepath.Join(root, file)); got != "" {
 			t.Errorf("%s: %s", file, got)
+		}
+	}
+	for _, command := range []string{"smooth", "counts"} {
+		if got := settingsError(binary, command, filepath.Join(root, files[1])); got != "" {
+			t.Errorf("%s: %s", command, got)
 		}
 	}
 }
 
 var noModel = regexp.MustCompile(`model: .*no such file`)
 
-// settingsError returns what "run" says of a config, "" if that is only that
+// settingsError returns what a service says of a config, "" if that is only that
 // the model is missing.
-func settingsError(binary, file string) string {
-	out, err := exec.Command(binary, "run", "-c", file).CombinedOutput()
+func settingsError(binary, command, file string) string {
+	out, err := exec.Command(binary, command, "-c", file).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 && noModel.Match(out) {
 		return ""

@@ -17,7 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // documented returns a block of code of schemas/CONSUMERS.md, by its language and a line in it.
@@ -183,26 +189,32 @@ func (o *others) queries(table string, from, to time.Time) (all []string) {
 // timeFilter is the macro that Grafana replaces with the range of the dashboard.
 var timeFilter = regexp.MustCompile(`\$__timeFilter\(([^)]*)\)`)
 
-// TestPostgreSQL: the sink of docker-compose.yml fills a table, a row for each committed record,
-// and the queries of its map read the table.
+// TestPostgreSQL: the sink of docker-compose.yml fills a table for each topic, a row for each
+// committed record, and the queries of its map read the tables.
 func TestPostgreSQL(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
+	w.prefix = strings.ReplaceAll(w.prefix, "-", "_") // of topics, whose names tables have
 	o, want := w.sanitized("postgres", schemas.AvroRegistry)
+	smoothed, counts := w.addSmoothed(o, want), w.addCounts(o)
 
 	address, err := os.ReadFile(filepath.Join(w.dir, "postgres", "url"))
 	w.ok(err)
 	login, server, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(address)),
 		"postgresql://"), "@")
 	user, password, _ := strings.Cut(login, ":")
-	table := strings.NewReplacer("-", "_", ".", "_").Replace(o.Topics.Sanitized)
+	table := strings.ReplaceAll(o.Topics.Sanitized, ".", "_")
+	t.Cleanup(func() {
+		w.sql(fmt.Sprintf("DROP TABLE IF EXISTS %[1]s, %[1]s_smoothed, %[1]s_counts", table))
+	})
+	w.sql(w.createdTable(table))
 	w.connect(w.sink(map[string]string{
-		"topics": o.Topics.Sanitized, "connection.url": "jdbc:postgresql://" + server,
+		"topics": o.Topics.Sanitized + "," + o.Topics.Sanitized + ".smoothed," +
+			o.Topics.Sanitized + ".counts",
+		"connection.url":      "jdbc:postgresql://" + server,
 		"connection.username": user, "connection.password": password,
-		"collection.name.format": table,
 		"value.converter.apicurio.registry.url": strings.Replace(w.url, "/ccompat/v7",
 			"/registry/v2", 1),
 	})...)
-	t.Cleanup(func() { w.sql("DROP TABLE IF EXISTS " + table) })
 	query := fmt.Sprintf(`SELECT user_id, round(extract(epoch FROM timestamp) * 1000)::bigint,
 		latitude, longitude, kind, epsilon, coalesce(release_latitude::text, 'null')
 		FROM %s ORDER BY user_id, timestamp`, table)
@@ -226,41 +238,200 @@ func TestPostgreSQL(t *testing.T) {
 		t.Errorf("the table has %d rows of %d records; the first is\n%s, want\n%s", len(got),
 			len(due), got[0], due[0])
 	}
-	key := w.sql(fmt.Sprintf(`SELECT string_agg(a.attname, ',' ORDER BY a.attname)
-		FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-		WHERE i.indrelid = '%s'::regclass AND i.indisprimary`, table))
-	if !slices.Equal(key, []string{"timestamp,user_id"}) {
-		t.Errorf("the table's key is %q", key)
+	for suffix, due := range map[string]struct {
+		rows int
+		key  string
+	}{
+		"":          {len(want), "timestamp,user_id"},
+		"_smoothed": {len(smoothed), "timestamp,user_id"},
+		"_counts":   {counts, "edition,window_start,zone"},
+	} {
+		w.eventually("the sink has filled "+table+suffix, func() bool {
+			return slices.Equal(w.sql("SELECT count(*) FROM "+table+suffix),
+				[]string{strconv.Itoa(due.rows)})
+		})
+		key := w.sql(fmt.Sprintf(`SELECT string_agg(a.attname, ',' ORDER BY a.attname)
+			FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+			AND a.attnum = ANY(i.indkey)
+			WHERE i.indrelid = '%s'::regclass AND i.indisprimary`, table+suffix))
+		if !slices.Equal(key, []string{due.key}) {
+			t.Errorf("the key of %s is %q", table+suffix, key)
+		}
 	}
-	testMap(w, table, want)
+	if got := w.sql("SELECT count(azimuth_deg) > 0 FROM " + table + "_smoothed"); !slices.Equal(got,
+		[]string{"t"}) {
+		t.Errorf("the sink adds the columns that databases.sql leaves out: %q", got)
+	}
+	testMap(w, table, want, smoothed)
+	testCounts(w, table)
+}
+
+// createdTable returns the statement of databases.sql that makes a table before the sink does.
+func (o *others) createdTable(table string) string {
+	o.Helper()
+	text, err := os.ReadFile(filepath.Join(composeDir, "databases.sql"))
+	o.ok(err)
+	_, statement, found := strings.Cut(string(text), "CREATE TABLE ")
+	if statement, _, _ = strings.Cut(statement, ";"); !found {
+		o.Fatal("databases.sql makes no table")
+	}
+	return "CREATE TABLE " + strings.ReplaceAll(statement, "fleet_sanitized", table)
+}
+
+// send makes a topic beside the sanitized one, and writes values to it.
+func (o *others) send(topic string, keys []string, values [][]byte) {
+	o.Helper()
+	o.ok(admin.CreateTopics(o.Context(), o.world.client, wire.Options{}, admin.Topic{
+		Name: topic, Partitions: o.partitions,
+	}))
+	var records []producer.Record
+	for i := range values {
+		records = append(records, producer.Record{
+			Key: []byte(keys[i]), Value: values[i], Timestamp: time.Now().UnixMilli(),
+		})
+	}
+	_, err := o.feeder.Send(o.Context(), topic, o.partitions, records)
+	o.ok(err)
+}
+
+// numbered returns a codec that writes the number of a topic's schema in the registry.
+func (o *others) numbered(topic, schema string) *schemas.Codec {
+	o.Helper()
+	codec, err := schemas.NewCodec(schemas.AvroRegistry)
+	o.ok(err)
+	made, err := o.client.Register(o.Context(), registry.Subject(topic), schema)
+	o.ok(err)
+	codec.UseIDs(schemas.IDs{Sanitized: made.ID, Counts: made.ID})
+	return codec
+}
+
+// addSmoothed writes the records of two users to the smoothed topic, those of the first one
+// smoothed and those of the second one not.
+func (o *others) addSmoothed(options service.Options, want []schemas.Sanitized) (
+	all []schemas.Sanitized,
+) {
+	o.Helper()
+	topic := options.Topics.Sanitized + topics.SmoothedSuffix
+	codec := o.numbered(topic, schemas.SanitizedSchema())
+	first, second := want[0].UserID, want[len(want)-1].UserID
+	var keys []string
+	var values [][]byte
+	for _, r := range want {
+		switch r.UserID {
+		case first:
+			r.Latitude, r.RadiusM = r.Latitude+.01, r.RadiusM/2
+			r.Mechanism = schemas.Noted(r.Mechanism, schemas.Smoothed)
+		case second:
+			r.Mechanism = schemas.Noted(r.Mechanism, schemas.Unsmoothed)
+		default:
+			continue
+		}
+		value, err := codec.AppendSanitized(nil, r)
+		o.ok(err)
+		all, keys, values = append(all, r), append(keys, r.UserID), append(values, value)
+	}
+	o.send(topic, keys, values)
+	return all
+}
+
+// countsMS is the start of the first of three windows of an hour, of which the last one is not
+// whole yet.
+var countsMS = time.Date(2026, 11, 21, 17, 0, 0, 0, time.UTC).UnixMilli()
+
+// addCounts writes the windows to the topic of counts, and returns how many records they have.
+func (o *others) addCounts(options service.Options) int {
+	o.Helper()
+	topic := options.Topics.Sanitized + ".counts"
+	codec := o.numbered(topic, schemas.CountsSchema())
+	var keys []string
+	var values [][]byte
+	for hour := range int64(3) {
+		for i, zone := range []string{"0", "1", "elsewhere"} {
+			if hour == 2 && i == 2 {
+				continue
+			}
+			r := schemas.Counts{
+				WindowStart: countsMS + hour*3_600_000, WindowEnd: countsMS + (hour+1)*3_600_000,
+				Day: "2026-11-21", Zone: zone, Vehicles: 10*hour + int64(i) - 1,
+				Low: 10*hour + int64(i) - 3, High: 10*hour + int64(i) + 1,
+				Estimate: float64(10*hour) + .5, Epsilon: 2, PerDay: 10, Edition: 1,
+			}
+			if i < 2 {
+				r.Latitude = schemas.Nullable{Number: 53 + float64(i), Known: true}
+				r.Longitude = schemas.Nullable{Number: -3, Known: true}
+			}
+			value, err := codec.AppendCounts(nil, r)
+			o.ok(err)
+			keys, values = append(keys, zone), append(values, value)
+		}
+	}
+	o.send(topic, keys, values)
+	return len(values)
+}
+
+// testCounts asks what the panels of counts ask: they leave out the window that is not whole.
+func testCounts(w *others, table string) {
+	w.Helper()
+	from := time.UnixMilli(countsMS)
+	queries := w.queries(table, from, from.Add(24*time.Hour))
+	zones := []string{
+		"0|2026-11-21 18:00:00|2026-11-21 19:00:00|53|-3|9|7|11|10.5",
+		"1|2026-11-21 18:00:00|2026-11-21 19:00:00|54|-3|10|8|12|10.5",
+	}
+	if got := w.sql(queries[2]); !slices.Equal(got, zones) {
+		w.Errorf("the zones are\n%q, want\n%q", got, zones)
+	}
+	within := 1.64 * math.Sqrt(2*3) * 5
+	var sums []string
+	for i, sum := range []float64{0, 30} {
+		sums = append(sums, fmt.Sprintf("2026-11-21 %d:00:00|%v|%v|%v", 17+i, sum, sum-within,
+			sum+within))
+	}
+	if got := w.sql(queries[3]); !slices.Equal(got, sums) {
+		w.Errorf("the windows are\n%q, want\n%q", got, sums)
+	}
 }
 
 // testMap asks what the panels ask, for all but the last of the fleet's five steps: they show
-// releases, and no prediction.
-func testMap(w *others, table string, want []schemas.Sanitized) {
+// releases and smoothed records, and no other prediction.
+func testMap(w *others, table string, want, smoothed []schemas.Sanitized) {
 	w.Helper()
 	end := time.UnixMilli(startMS + 4*60_000 - 1)
-	predicted := want[0].UserID
-	w.sql(fmt.Sprintf("UPDATE %s SET kind = 'predicted' WHERE user_id = '%s'", table, predicted))
+	first, predicted := want[0].UserID, want[len(want)-1].UserID
+	w.sql(fmt.Sprintf(`UPDATE %s SET kind = 'predicted' WHERE user_id = '%s'
+		OR user_id = '%s' AND timestamp > '%s'`, table, predicted, first,
+		time.UnixMilli(startMS+1).UTC().Format(time.RFC3339Nano)))
 	queries := w.queries(table, time.UnixMilli(startMS), end)
-	if len(queries) != 2 {
+	if len(queries) != 4 {
 		w.Fatalf("the map has %d queries", len(queries))
 	}
 	latest := map[string]schemas.Sanitized{}
 	within := 0
 	for _, r := range want { // by user and time
-		if r.Timestamp < end.UnixMilli() && r.UserID != predicted &&
-			r.Kind == "released" {
-			latest[r.UserID] = r
+		if r.Timestamp >= end.UnixMilli() || r.UserID == predicted || r.Kind != "released" {
+			continue
+		}
+		latest[r.UserID] = r
+		if r.UserID != first || r.Timestamp <= startMS+1 {
 			within++
+		}
+	}
+	for _, r := range smoothed { // of the first user, also where there is a prediction alone
+		if r.UserID == first && r.Timestamp < end.UnixMilli() {
+			r.Kind = "predicted"
+			latest[first] = r
 		}
 	}
 	var due []string
 	for _, user := range slices.Sorted(maps.Keys(latest)) {
 		r := latest[user]
 		at := time.UnixMilli(r.Timestamp).UTC().Format("2006-01-02 15:04:05.999")
-		due = append(due, fmt.Sprintf("%s|%s|%v|%v|%v|%s", user, at, r.Latitude, r.Longitude,
-			r.RadiusM, r.Kind))
+		note := "f"
+		if schemas.HasNote(r.Mechanism, schemas.Smoothed) {
+			note = "t"
+		}
+		due = append(due, fmt.Sprintf("%s|%s|%v|%v|%v|%s|%s", user, at, r.Latitude, r.Longitude,
+			r.RadiusM, r.Kind, note))
 	}
 	if got := w.sql(queries[0]); !slices.Equal(got, due) {
 		w.Errorf("the map has %d users of %d; the first is\n%s, want\n%s", len(got), len(due),

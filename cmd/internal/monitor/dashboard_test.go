@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ type panel struct {
 		Layers []struct {
 			Location struct{ Mode, Latitude, Longitude string }
 			Config   struct {
-				Style  struct{ Size struct{ Field string } }
+				Style  struct{ Size, Text struct{ Field string } }
 				Weight struct{ Field string }
 			}
 		}
@@ -93,9 +94,9 @@ func TestDashboard(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\b(?:geodither|go|process)_[a-z_]+`)
 
-// TestMap: the panels of the map say that places are sanitized, ask the source that is provisioned
-// for the table that the sink makes, leave predictions out, and show columns that they ask for.
-// TestPostgreSQL of kafkatest runs the queries.
+// TestMap: the panels of the map say that places are sanitized or that counts have noise, ask the
+// source that is provisioned for tables that the sink makes, leave predictions out that are not
+// smoothed, and show columns that they ask for. TestPostgreSQL of kafkatest runs the queries.
 func TestMap(t *testing.T) {
 	var sources struct {
 		Datasources []datasource
@@ -111,21 +112,33 @@ func TestMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(sink), "\ncollection.name.format=")
-	table, _, _ = strings.Cut(table, "\n")
+	if !strings.Contains(string(sink), "\ncollection.name.format=${topic}\n") {
+		t.Error("the sink does not name tables after topics")
+	}
+	_, topics, _ := strings.Cut(string(sink), "\ntopics=")
+	topics, _, _ = strings.Cut(topics, "\n")
+	tables := strings.Split(strings.ReplaceAll(topics, ".", "_"), ",")
+	asked := map[string]bool{}
 	layers := 0
 	for _, p := range readBoard(t, "map.json").Panels {
-		if !strings.Contains(p.Title, "sanitized, not where anybody was") {
-			t.Errorf("%q does not say that places are sanitized", p.Title)
+		if !strings.HasSuffix(p.Title, ": sanitized, not where anybody was") &&
+			!strings.HasSuffix(p.Title, ": counts with noise") {
+			t.Errorf("%q does not say that places are sanitized, or counts noisy", p.Title)
 		}
 		if !slices.Contains(sources.Datasources, p.Datasource) {
 			t.Errorf("%q asks %+v, which is not provisioned", p.Title, p.Datasource)
 		}
 		chosen, rest, _ := strings.Cut(p.Targets[0].RawSQL, "\nFROM ")
-		if from, _, _ := strings.Cut(rest, " "); from != table {
-			t.Errorf("%q asks the table %q; the sink makes %q", p.Title, from, table)
+		for _, table := range tableName.FindAllString(p.Targets[0].RawSQL, -1) {
+			asked[table] = true
+			if !slices.Contains(tables, table) {
+				t.Errorf("%q asks the table %q; the sink makes %q", p.Title, table, tables)
+			}
 		}
-		if !strings.HasPrefix(rest, table+" WHERE kind = 'released' AND ") {
+		if places := strings.HasPrefix(rest, "fleet_sanitized s "); places &&
+			!strings.Contains(rest, "\nWHERE s.kind = 'released' AND ") &&
+			!strings.Contains(rest, "\nWHERE (s.kind = 'released' OR "+
+				"l.mechanism NOT LIKE '%unsmoothed%') AND ") {
 			t.Errorf("%q shows predictions, which drift to where the model expects everybody:\n%s",
 				p.Title, rest)
 		}
@@ -134,6 +147,7 @@ func TestMap(t *testing.T) {
 			for _, name := range []string{
 				layer.Location.Latitude, layer.Location.Longitude,
 				layer.Config.Style.Size.Field + layer.Config.Weight.Field,
+				cmp.Or(layer.Config.Style.Text.Field, layer.Location.Latitude),
 			} {
 				if !regexp.MustCompile(`[ ,]` + name + `(,|$)`).MatchString(chosen) {
 					t.Errorf("%q shows %q and does not ask for it", p.Title, name)
@@ -141,7 +155,9 @@ func TestMap(t *testing.T) {
 			}
 		}
 	}
-	if layers != 2 {
-		t.Errorf("the map has %d layers", layers)
+	if layers != 3 || len(asked) != len(tables) {
+		t.Errorf("the map has %d layers, and asks %v", layers, asked)
 	}
 }
+
+var tableName = regexp.MustCompile(`\bfleet_\w+`)
