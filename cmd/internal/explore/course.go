@@ -31,10 +31,9 @@ const (
 type Course struct {
 	User     string   `json:"user"`
 	Settings Settings `json:"settings"`
-	StepS    float64  `json:"step_s"` // length of a step, seconds
-	Total    int      `json:"total"`  // fixes of the user
-	From     int      `json:"from"`   // number of the first fix here
-	Done     int      `json:"done"`   // fixes that are computed so far, from the first one on
+	Total    int      `json:"total"` // fixes of the user
+	From     int      `json:"from"`  // number of the first fix here
+	Done     int      `json:"done"`  // fixes that are computed so far, from the first one on
 
 	TimeMS    []int64  `json:"time_ms"`
 	Kind      []string `json:"kind"`
@@ -55,7 +54,7 @@ type Course struct {
 // Summary sums up the fixes of a course that are computed, as "sanitize" does. Distances to the
 // truth are in metres.
 type Summary struct {
-	Releases int64         `json:"releases"`
+	Releases uint64        `json:"releases"`
 	Spent    float64       `json:"spent"` // Σε
 	Estimate expect.Errors `json:"estimate_m"`
 	Blind    expect.Errors `json:"blind_m"`
@@ -71,7 +70,7 @@ type course struct {
 	Fixes   []schemas.Raw // exported: fmt redacts them so
 
 	run    *sanitize.Course // nil when all fixes are computed
-	sums   tally
+	score  trial.Score
 	states [][]byte // before fix i·stride
 	stride int
 }
@@ -101,7 +100,6 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 			growing: newGrowing(), stride: 1 + len(u.Fixes)/keptStates,
 		}
 		c.User, c.Settings, c.Total = name, s, len(u.Fixes)
-		c.StepS = t.model.Step.Seconds()
 		return c, t.model.Grid.Cells(), nil
 	})
 }
@@ -141,9 +139,12 @@ func (c *course) next(context.Context) error {
 	}
 	truth := c.model.Grid.ToMap(fix.Latitude, fix.Longitude)
 	c.add(fix.Timestamp, truth, &step, c.run.State())
-	c.sums.add(truth, &step)
+	if step.Refused == "" && step.Outcome.Kind.Published() {
+		c.score.Estimate.Add(step.Outcome.Estimate.Distance(truth))
+		c.score.Blind.Add(step.Blind.Distances(truth))
+	}
 	if c.Done+1 == c.Total {
-		c.Summary = c.sums.summary(c.run.State())
+		c.Summary = c.summary()
 		c.run = nil // its filters take much on a large map
 	}
 	return nil
@@ -152,7 +153,7 @@ func (c *course) next(context.Context) error {
 // rowsOf returns some of the fixes that are computed. They do not change any more.
 func (c *course) rowsOf(from, to int) Course {
 	if c.run != nil {
-		c.Summary = c.sums.summary(c.run.State())
+		c.Summary = c.summary()
 	}
 	part := c.Course
 	from = min(from, to)
@@ -231,27 +232,11 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 	return state, nil
 }
 
-// tally adds up a course as a run of "sanitize" does.
-type tally struct {
-	score    trial.Score
-	releases int64
-}
-
-func (a *tally) add(truth grid.Point, s *sanitize.Step) {
-	out := &s.Outcome
-	if s.Refused != "" || !out.Kind.Published() {
-		return
-	}
-	if out.Kind == mechanism.Released {
-		a.releases++
-	}
-	a.score.Estimate.Add(out.Estimate.Distance(truth))
-	a.score.Blind.Add(s.Blind.Distances(truth))
-}
-
-func (a *tally) summary(last *mechanism.State) Summary {
+// summary adds up what is computed, as a run of "sanitize" does.
+func (c *course) summary() Summary {
+	last := c.run.State()
 	return Summary{
-		Releases: a.releases, Spent: last.EpsilonSpent,
-		Estimate: expect.ErrorsOf(&a.score.Estimate), Blind: expect.ErrorsOf(&a.score.Blind),
+		Releases: last.Releases, Spent: last.EpsilonSpent,
+		Estimate: expect.ErrorsOf(&c.score.Estimate), Blind: expect.ErrorsOf(&c.score.Blind),
 	}
 }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -43,8 +44,9 @@ const (
 // under an ε of a day, and as an analyst estimates it who has sanitized records alone.
 type crowd struct {
 	Crowds
-	zones   *aggregate.Zones
-	windows []crowdOf
+	zones    *aggregate.Zones
+	counting *counts.Zones // the same
+	windows  []crowdOf
 }
 
 // crowdOf is one window. Numbers are vehicles by zone.
@@ -64,8 +66,10 @@ type Crowds struct {
 	Spent     number `json:"spent"`
 	PerDay    int    `json:"per_day"`
 	HalfWidth int64  `json:"half_width"`
-	// NoEstimate is why nothing is estimated from records; empty if it is.
+	// NoEstimate is why nothing is estimated from records; empty if it is. Zones says what zones
+	// are, in words.
 	NoEstimate string `json:"no_estimate"`
+	Zones      string `json:"zones"`
 }
 
 // CrowdSpan is a window, and how far the counts and two estimates are from the truth: the share of
@@ -115,10 +119,9 @@ func (k *computing[Q, A]) get(
 }
 
 // crowdsOf are the fleets under some settings. The holder of its turn computes one.
-type crowdsOf struct{ computing[fleetOf, *crowd] }
-
-func newCrowdsOf(truth *Truth) *crowdsOf {
-	return &crowdsOf{newComputing[fleetOf, *crowd](truth, keptCrowds)}
+type crowdsOf struct {
+	computing[fleetOf, *crowd]
+	outline Outline
 }
 
 // fleetOf is what a question about a fleet names.
@@ -203,10 +206,9 @@ func (k *crowdsOf) released(
 		many = "The records are being made and read."
 	}
 	c := &crowd{Crowds: Crowds{
-		Settings: s, Simulated: k.truth.sample, NoEstimate: many,
+		Settings: s, Simulated: k.truth.sample, NoEstimate: many, Spent: number(math.NaN()),
 	}}
-	var err error
-	if c.zones, err = aggregate.NewZones(m.Grid, collect.Block); err != nil {
+	if err := c.divide(m.Grid, k.outline, &collect); err != nil {
 		return nil, err
 	}
 	read := aggregate.ReadOptions{
@@ -243,8 +245,6 @@ func (k *crowdsOf) released(
 	if many == "" {
 		c.Spent = number(spent)
 		_, err = reader.Finish()
-	} else {
-		c.Spent = number(math.NaN())
 	}
 	if gone := ctx.Err(); gone != nil {
 		return nil, gone
@@ -252,7 +252,34 @@ func (k *crowdsOf) released(
 	if err != nil {
 		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
 	}
-	return c, c.count(first, collect.WindowSteps*m.Step.Milliseconds(), m.Grid)
+	return c, c.count(first, collect.WindowSteps*m.Step.Milliseconds())
+}
+
+// divide makes zones of the outline's areas, or of squares where these cannot be.
+func (c *crowd) divide(g *grid.Grid, o Outline, collect *aggregate.CollectOptions) (err error) {
+	areas, counted := o.areas(g)
+	if len(areas) > 0 {
+		if c.zones, err = aggregate.NewNamedZones(g, areas); err == nil {
+			c.counting, err = counts.Polygons(counted)
+		}
+		if err == nil {
+			collect.Areas = areas
+			c.Zones = fmt.Sprintf("Zones are the %d named areas of the outline, and the rest of "+
+				"the map.", len(areas))
+			return nil
+		}
+		c.Zones = fmt.Sprintf("The areas of the outline cannot be zones: %s. ", err)
+	}
+	if c.zones, err = aggregate.NewZones(g, collect.Block); err != nil {
+		return err
+	}
+	c.Zones += fmt.Sprintf("Zones are %.2f km wide.", c.zones.SideKM())
+	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
+	if err != nil {
+		return err
+	}
+	c.counting, err = counts.Squares(squares)
+	return err
 }
 
 // published releases a user, and returns in which cell each window's first record was really made,
@@ -303,7 +330,7 @@ func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]
 		day := int64(math.MinInt64)
 		for _, start := range slices.Sorted(maps.Keys(cells)) {
 			if counted[start] == nil {
-				counted[start] = make([]int64, c.zones.Count()+1) // elsewhere has none
+				counted[start] = make([]int64, c.counting.Count()) // elsewhere of squares has none
 			}
 			if start/dayMS != day {
 				own, day = counts.Counter{}, start/dayMS
@@ -318,7 +345,7 @@ func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]
 }
 
 // count fills in the truth of all windows, and what may be published of it under an ε of a day.
-func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64, g *grid.Grid) error {
+func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64) error {
 	truth := map[int64][]float64{}
 	vehicles, perDay := map[int64]int{}, map[int64]int{}
 	for _, cells := range first {
@@ -333,16 +360,8 @@ func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64, g *grid.Grid)
 		}
 	}
 	counted := c.capped(first, windowMS)
-	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
-	if err != nil {
-		return err
-	}
-	zones, err := counts.Squares(squares)
-	if err != nil {
-		return err
-	}
-	publisher, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)), zones,
-		counts.Settings{
+	publisher, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)),
+		c.counting, counts.Settings{
 			Source: "page", Edition: 1, Epsilon: c.Settings.Epsilon, PerDay: c.PerDay,
 		})
 	if err != nil {

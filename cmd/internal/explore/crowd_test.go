@@ -12,12 +12,16 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
+func fleetsOf(truth *Truth, o Outline) *crowdsOf {
+	return &crowdsOf{newComputing[fleetOf, *crowd](truth, keptCrowds), o}
+}
+
 // TestFleet: the windows of all users have the truth beside two estimates, and each sums to the
 // vehicles. Where ε is large the estimate is better than the model alone, and close.
 func TestFleet(t *testing.T) {
 	truth := sampleTruth(t)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
-	k := newCrowdsOf(truth)
+	k := fleetsOf(truth, nil)
 	c, err := k.crowds(t.Context(), s, false)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +86,7 @@ func TestFleetCountsTheFirst(t *testing.T) {
 		u.Fixes = append(u.Fixes, fix)
 	}
 	truth.users = []User{u}
-	k := newCrowdsOf(truth)
+	k := fleetsOf(truth, nil)
 	for _, quick := range []bool{true, false} {
 		c, err := k.crowds(t.Context(), DefaultSettings(), quick)
 		if err != nil || len(c.windows) != 1 {
@@ -124,7 +128,7 @@ func TestTooLargeFleet(t *testing.T) {
 		u.Fixes = append(u.Fixes, fix)
 	}
 	large.users = []User{u}
-	k := newCrowdsOf(large)
+	k := fleetsOf(large, nil)
 	c, err := k.crowds(t.Context(), DefaultSettings(), false)
 	if err != nil || !strings.Contains(c.NoEstimate, "too many records") || len(c.windows) != 1 {
 		t.Fatalf("too many traces: %+v, %v", c, err)
@@ -133,5 +137,56 @@ func TestTooLargeFleet(t *testing.T) {
 	if err != nil || one.Vehicles != 1 || one.Truth.Blocks != 1 || one.Fitted.Blocks != 0 ||
 		!math.IsNaN(float64(one.FittedOff)) || math.IsNaN(float64(one.CountedOff)) {
 		t.Errorf("the window: %+v, %v", one, err)
+	}
+}
+
+// TestFleetAreas: areas of the outline that have names are the zones of truth, counts and estimate.
+// Those that overlap cannot be, and squares are in their place.
+func TestFleetAreas(t *testing.T) {
+	const west, east = `[[-3.1,53.3],[-2.95,53.3],[-2.95,53.6],[-3.1,53.6],[-3.1,53.3]]`,
+		`[[-2.95,53.3],[-2.8,53.3],[-2.8,53.6],[-2.95,53.6],[-2.95,53.3]]`
+	area := func(name, ring string) string {
+		return `{"type":"Feature","properties":{"name":"` + name +
+			`"},"geometry":{"type":"Polygon","coordinates":[` + ring + `]}}`
+	}
+	fleet := func(areas ...string) *crowd {
+		o, err := parseOutline([]byte(`{"type":"FeatureCollection","features":[` +
+			strings.Join(areas, ",") + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := fleetsOf(sampleTruth(t), o).crowds(t.Context(), DefaultSettings(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := fleet(area("west", west), area("east", east), area("", east))
+	w := c.windows[0]
+	if !strings.Contains(c.Zones, "2 named areas") || len(w.truth) != 3 ||
+		len(w.counted) != 3 || len(w.fitted) != 3 ||
+		w.truth[0]+w.truth[1] != float64(w.vehicles) || w.truth[0] == 0 || w.truth[2] != 0 {
+		t.Errorf("two areas and the rest: %+v, %v of %d vehicles", c.Crowds, w.truth, w.vehicles)
+	}
+	for i := range 2 { // a noise of a few vehicles
+		if math.Abs(w.counted[i]-w.truth[i]) > 60 || math.Abs(w.fitted[i]-w.truth[i]) > 300 {
+			t.Errorf("area %d: %v counted, %v fitted, %v in truth", i, w.counted, w.fitted, w.truth)
+		}
+	}
+	one, err := c.at(w.startMS)
+	g := c.zones.Grid()
+	if err != nil || one.ZoneKM != g.CellKM() || one.Truth.Blocks != g.Cells() {
+		t.Errorf("the window: %v, %g km, %d blocks", err, one.ZoneKM, one.Truth.Blocks)
+	}
+	for at, x := range values(t, one.Truth) {
+		zone := c.zones.Of(grid.Cell(at[1]*g.Width() + at[0]))
+		if math.Abs(x-w.truth[zone]) > .01*w.truth[zone] {
+			t.Fatalf("cell %v has %g vehicles, its zone %g", at, x, w.truth[zone])
+		}
+	}
+	c = fleet(area("west", west), area("all", west))
+	if !strings.Contains(c.Zones, `cannot be zones: the zones "west" and "all" overlap`) ||
+		len(c.windows[0].truth) < fewZones {
+		t.Errorf("areas above each other: %+v", c.Crowds)
 	}
 }

@@ -145,7 +145,7 @@ func TestCourseEqualsSanitize(t *testing.T) {
 			want, report := sanitized(t, truth, s)
 			equal(t, c, want)
 			sum := c.Summary
-			if sum.Releases != report.Releases || sum.Spent != report.EpsilonMax ||
+			if int64(sum.Releases) != report.Releases || sum.Spent != report.EpsilonMax ||
 				sum.Estimate != report.Estimate || sum.Blind != report.Blind ||
 				sum.Releases == 0 {
 				t.Errorf("the page sums up %+v, sanitize %+v", sum, report)
@@ -404,7 +404,7 @@ func TestOddsFollowTheCourse(t *testing.T) {
 // TestHabit: what is told of a moment and of a home are the numbers of a statement's parts. A map
 // that is too large for a page is refused.
 func TestHabit(t *testing.T) {
-	of := func(cellM float64) *habits {
+	of := func(cellM float64, s Settings) (*Habit, error) {
 		fixes, err := fleet.Sample()
 		if err != nil {
 			t.Fatal(err)
@@ -413,11 +413,13 @@ func TestHabit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newHabits(newTruth(model))
+		k := habits{newComputing[Settings, *Habit](newTruth(model), keptHabits)}
+		h, err := k.habit(t.Context(), nil, s)
+		told, _ := h.(*Habit)
+		return told, err
 	}
-	k := of(600)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 1, Interval: 720, Seed: 1}
-	h, err := k.habit(t.Context(), s)
+	h, err := of(600, s)
 	if err != nil || len(h.Homes) != 3 {
 		t.Fatalf("every 6 h: %+v, %v", h, err)
 	}
@@ -425,13 +427,13 @@ func TestHabit(t *testing.T) {
 		t.Errorf("one moment: e^%g every 6 h", h.Moment)
 	}
 	s.Interval = 40 // 20 minutes
-	often, err := k.habit(t.Context(), s)
+	often, err := of(600, s)
 	if err != nil || !(often.Homes[2].Posterior > 2*h.Homes[2].Posterior) ||
 		h.Homes[2].Nights != 14 || h.Homes[2].Releases < 15 {
 		t.Errorf("a home: %+v every 6 h, %+v every 20 min, %v", h.Homes, often, err)
 	}
 	var other errOther
-	if _, err := of(150).habit(t.Context(), s); !errors.As(err, &other) {
+	if _, err := of(150, s); !errors.As(err, &other) {
 		t.Errorf("a large map: %v", err)
 	}
 }

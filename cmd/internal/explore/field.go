@@ -95,13 +95,21 @@ func fieldOfMass(v view, d *mobility.Distribution) *Field {
 	return f
 }
 
-// fieldOfZones returns the field of a number for each zone. Its blocks are zones.
+// fieldOfZones returns the field of a number for each zone. Its blocks are zones, and where these
+// are areas, cells: each has the number of its zone.
 func fieldOfZones(z *aggregate.Zones, values []float64, most float64) *Field {
-	zones := make([]grid.Cell, len(values))
-	for i := range zones {
-		zones[i] = grid.Cell(i)
+	v, numbers := wholeView(z.Columns(), z.Rows()), values
+	if z.Named() && values != nil {
+		v, numbers = area(nil).of(z.Grid()), make([]float64, z.Grid().Cells())
+		for i := range numbers {
+			numbers[i] = values[z.Of(grid.Cell(i))]
+		}
 	}
-	return fieldOf(wholeView(z.Columns(), z.Rows()), zones, values, sum, most)
+	cells := make([]grid.Cell, len(numbers))
+	for i := range cells {
+		cells[i] = grid.Cell(i)
+	}
+	return fieldOf(v, cells, numbers, math.Max, most)
 }
 
 // Votes says for which code point each block of a part of the map votes, row by row from the south:

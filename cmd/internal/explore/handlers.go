@@ -28,8 +28,8 @@ type api struct {
 	public  *Public // nil: there is no public side
 	attacks attacks
 	pasts   pasts
-	fleets  *crowdsOf
-	habits  *habits
+	fleets  crowdsOf
+	habits  habits
 	log     *slog.Logger
 }
 
@@ -44,7 +44,8 @@ func handler(o Options) http.Handler {
 	a := &api{
 		truth: o.Truth, public: o.Public, log: o.Logger,
 		attacks: attacks{least: 1, most: keptOdds}, pasts: pasts{least: 2, most: 4},
-		fleets: newCrowdsOf(o.Truth), habits: newHabits(o.Truth),
+		fleets: crowdsOf{newComputing[fleetOf, *crowd](o.Truth, keptCrowds), o.Outline},
+		habits: habits{newComputing[Settings, *Habit](o.Truth, keptHabits)},
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
@@ -54,7 +55,7 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/past", under(a, a.past))
 		mux.HandleFunc("/api/step", under(a, a.step))
 		mux.HandleFunc("/api/odds", under(a, a.odds))
-		mux.HandleFunc("/api/habit", under(a, a.habit))
+		mux.HandleFunc("/api/habit", under(a, a.habits.habit))
 		mux.HandleFunc("/api/fleet", under(a, a.fleet))
 		lines := o.Outline
 		if lines == nil && o.Truth.sample { // not on the public side: they are true places
@@ -86,16 +87,12 @@ type About struct {
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
 
-	StepS      float64  `json:"step_s"` // of the model, seconds
-	Mechanisms []string `json:"mechanisms"`
-	Defaults   Settings `json:"defaults"`
+	StepS    float64  `json:"step_s"` // of the model, seconds
+	Defaults Settings `json:"defaults"`
 }
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
-	about := About{
-		Truth: a.truth != nil, Public: a.public != nil,
-		Mechanisms: law.Names(), Defaults: DefaultSettings(),
-	}
+	about := About{Truth: a.truth != nil, Public: a.public != nil, Defaults: DefaultSettings()}
 	if a.truth != nil {
 		about.Sample, about.StepS = a.truth.sample, a.truth.model.Step.Seconds()
 	}
@@ -145,8 +142,7 @@ func (a *api) mapOf(model *mobility.Model) http.HandlerFunc {
 
 // Users are some of the users, by name.
 type Users struct {
-	Total int      `json:"total"` // of the users whose name has the text that was asked for
-	Names []string `json:"names"` // at most maxUsers of them: the very name first, then by name
+	Names []string `json:"names"` // at most maxUsers: the very name first, then by name
 	Fixes []int    `json:"fixes"` // of each
 }
 
@@ -157,7 +153,7 @@ func (a *api) users(_ context.Context, query url.Values) (any, error) {
 	text := strings.ToLower(query.Get("q"))
 	found := Users{Names: []string{}, Fixes: []int{}}
 	add := func(u *User) {
-		if found.Total++; found.Total <= maxUsers {
+		if len(found.Names) < maxUsers {
 			found.Names = append(found.Names, u.Name)
 			found.Fixes = append(found.Fixes, len(u.Fixes))
 		}
@@ -264,11 +260,6 @@ func (a *api) odds(ctx context.Context, query url.Values, s Settings) (any, erro
 		return nil, err
 	}
 	return o.part(ctx, from, within)
-}
-
-// habit answers with what all records tell under the settings.
-func (a *api) habit(ctx context.Context, _ url.Values, s Settings) (any, error) {
-	return a.habits.habit(ctx, s)
 }
 
 // fleet answers with all windows, or with the one that starts at a time.

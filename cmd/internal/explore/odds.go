@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"math"
+	"net/url"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/expect"
@@ -134,14 +135,10 @@ const (
 // habits computes habits, one at a time.
 type habits struct{ computing[Settings, *Habit] }
 
-func newHabits(truth *Truth) *habits {
-	return &habits{newComputing[Settings, *Habit](truth, keptHabits)}
-}
-
 func (*Habit) rowsDone() int64 { return 0 }
 
 // habit returns what is told under settings, a kept answer if there is one.
-func (k *habits) habit(ctx context.Context, s Settings) (*Habit, error) {
+func (k *habits) habit(ctx context.Context, _ url.Values, s Settings) (any, error) {
 	return k.get(ctx, s, func(m *mobility.Model) (*Habit, error) {
 		if m.Grid.Cells() > habitCells {
 			return nil, errOther("the map has too many cells for a page to compute what is told " +

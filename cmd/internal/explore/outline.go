@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -24,13 +26,14 @@ const (
 )
 
 // Outline has lines for orientation, such as coasts and streets, and names of places. It is drawn
-// below everything else, and nothing is computed from it.
+// below everything else. Its areas that have names are the zones of the fleet.
 type Outline []shape
 
 // shape is a line, or a place with a name, which is a line of one position.
 type shape struct {
 	name string
-	line [][2]float64 // degrees, longitude first
+	line [][2]float64     // degrees, longitude first
+	area [][][][2]float64 // all polygons of an area
 }
 
 // geoJSON is any object of GeoJSON (RFC 7946), as far as an outline needs it.
@@ -140,8 +143,22 @@ func (r *outlineReader) draw(kind, name string, areas [][][][2]float64) (err err
 	}
 	if (solid || kind == "Point") && named < len(r.lines) {
 		r.lines[named].name = name
+		if solid {
+			r.lines[named].area = areas
+		}
 	}
 	return err
+}
+
+// areas are those with names that touch the map, as records and as counts are divided by them.
+func (o Outline) areas(g *grid.Grid) (estimated []aggregate.Area, counted []counts.Area) {
+	for _, s := range o {
+		if s.name != "" && s.area != nil && len(Outline{s}.on(g)) > 0 {
+			estimated = append(estimated, aggregate.Area{Name: s.name, Polygons: s.area})
+			counted = append(counted, counts.Area{Name: s.name, Polygons: s.area})
+		}
+	}
+	return estimated, counted
 }
 
 // wind lets a ring turn counterclockwise, one of a hole clockwise, and returns twice its area.
@@ -221,12 +238,12 @@ func (o Outline) on(g *grid.Grid) []Line {
 // districts, to about 300 m.
 func routesOf(buses []User) Outline {
 	o := Outline{
-		{"Lime Street", [][2]float64{{-2.978, 53.407}}},
-		{"Everton", [][2]float64{{-2.963, 53.426}}},
-		{"Anfield", [][2]float64{{-2.961, 53.431}}},
-		{"Walton", [][2]float64{{-2.967, 53.457}}},
-		{"Norris Green", [][2]float64{{-2.93, 53.443}}},
-		{"Fazakerley", [][2]float64{{-2.937, 53.469}}},
+		{name: "Lime Street", line: [][2]float64{{-2.978, 53.407}}},
+		{name: "Everton", line: [][2]float64{{-2.963, 53.426}}},
+		{name: "Anfield", line: [][2]float64{{-2.961, 53.431}}},
+		{name: "Walton", line: [][2]float64{{-2.967, 53.457}}},
+		{name: "Norris Green", line: [][2]float64{{-2.93, 53.443}}},
+		{name: "Fazakerley", line: [][2]float64{{-2.937, 53.469}}},
 	}
 	for i := range buses {
 		var way [][2]float64

@@ -102,9 +102,9 @@ func TestOutlineOnTheMap(t *testing.T) {
 	truth := sampleTruth(t)
 	g := truth.model.Grid
 	h := handler(Options{Truth: truth, Logger: quiet(), Outline: Outline{
-		{"", [][2]float64{{-2.95, 53.41}, {-2.94, 53.42}}},
-		{"", [][2]float64{{10, 10}, {11, 11}}},
-		{"Pier", [][2]float64{{-2.95, 53.41}}},
+		{line: [][2]float64{{-2.95, 53.41}, {-2.94, 53.42}}},
+		{line: [][2]float64{{10, 10}, {11, 11}}},
+		{name: "Pier", line: [][2]float64{{-2.95, 53.41}}},
 	}})
 	var found []Line
 	ask(t, h, "/api/outline", &found)

@@ -19,11 +19,10 @@ type Past struct {
 	From  int `json:"from"`
 	Done  int `json:"done"`
 
-	TimeMS   []int64  `json:"time_ms"`
-	X        []number `json:"x"` // the estimate, map kilometres
-	Y        []number `json:"y"`
-	RadiusKM []number `json:"radius_km"`
-	OffKM    []number `json:"off_km"` // distance from the truth to the estimate
+	TimeMS []int64  `json:"time_ms"`
+	X      []number `json:"x"` // the estimate, map kilometres
+	Y      []number `json:"y"`
+	OffKM  []number `json:"off_km"` // distance from the truth to the estimate
 }
 
 // pastOf is what a question about the past names.
@@ -177,7 +176,7 @@ func (q pastOf) of(t *Truth, kept *pasts) (*past, error) {
 		}
 		h.finish = func() { smoother.Finish(block, p.smoothed) }
 		h.taken = func(timeMS int64, _ float64) { p.TimeMS = append(p.TimeMS, timeMS) }
-		h.nothing = func(int) { p.add(math.NaN(), math.NaN(), math.NaN(), math.NaN()) }
+		h.nothing = func(int) { p.add(math.NaN(), math.NaN(), math.NaN()) }
 		return p, h.model.Grid.Cells(), nil
 	})
 }
@@ -187,8 +186,7 @@ func (p *past) part(ctx context.Context, from int, within time.Duration) (part *
 	err = p.look(ctx, within, func() {
 		rows := p.Past
 		rows.Done = len(p.X)
-		rows.From = cut(from, rows.Done, &rows.TimeMS, &rows.X, &rows.Y, &rows.RadiusKM,
-			&rows.OffKM)
+		rows.From = cut(from, rows.Done, &rows.TimeMS, &rows.X, &rows.Y, &rows.OffKM)
 		part = &rows
 	})
 	return part, err
@@ -196,14 +194,14 @@ func (p *past) part(ctx context.Context, from int, within time.Duration) (part *
 
 // smoothed keeps the estimate of a moment for its fixes.
 func (p *past) smoothed(s mechanism.Smoothed) {
-	at, radius := s.Estimate, s.RadiusKM
+	at := s.Estimate
 	p.closed[s.Number] = func(fix int) {
 		raw := p.fixes.Fixes[fix]
-		p.add(at.X, at.Y, radius, at.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude)))
+		p.add(at.X, at.Y, at.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude)))
 	}
 }
 
-func (p *past) add(x, y, radius, off float64) {
+func (p *past) add(x, y, off float64) {
 	p.X, p.Y = append(p.X, number(x)), append(p.Y, number(y))
-	p.RadiusKM, p.OffKM = append(p.RadiusKM, number(radius)), append(p.OffKM, number(off))
+	p.OffKM = append(p.OffKM, number(off))
 }

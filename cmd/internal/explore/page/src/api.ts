@@ -17,7 +17,6 @@ export interface Settings {
 export interface About {
   truth: boolean; public: boolean; sample: boolean;
   step_s: number;
-  mechanisms: string[];
   defaults: Settings;
 }
 
@@ -35,7 +34,7 @@ export interface MapInfo {
   private: boolean; // trained with differential privacy
 }
 
-export interface Users { total: number; names: string[]; fixes: number[] }
+export interface Users { names: string[]; fixes: number[] }
 
 export interface Errors { rms: number; mean: number; median: number }
 
@@ -54,7 +53,6 @@ export interface Rows { total: number; from: number; done: number; time_ms: numb
 export interface Course extends Rows {
   user: string;
   settings: Settings;
-  step_s: number;
   kind: string[];
   truth_x: number[]; truth_y: number[];
   release_x: Column; release_y: Column;
@@ -65,7 +63,7 @@ export interface Course extends Rows {
 }
 
 // Past is what later records tell about each report.
-export interface Past extends Rows { x: Column; y: Column; radius_km: Column; off_km: Column }
+export interface Past extends Rows { x: Column; y: Column; off_km: Column }
 
 // Odds are natural logarithms of what records add to the odds of A against B: those up to then, and
 // all of them.
@@ -114,6 +112,7 @@ export interface Crowds {
   per_day: number;
   half_width: number;
   no_estimate: string;
+  zones: string; // what they are
 }
 
 export interface Crowd extends CrowdSpan { zone_km: number; counted: Field; fitted: Field; blind: Field; truth: Field }

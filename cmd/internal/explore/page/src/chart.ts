@@ -87,9 +87,7 @@ export function draw(chart: Chart): SVGElement {
       path += `${pen}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
       pen = "L";
     });
-    const line = element("path", { d: path, class: "series", stroke: `var(--${s.colour})` });
-    if (s.dash) line.setAttribute("stroke-dasharray", s.dash);
-    svg.append(line);
+    svg.append(element("path", { d: path, class: "series", stroke: `var(--${s.colour})`, "stroke-dasharray": s.dash || "none" }));
   }
   if (n > 0) {
     const at = x(Math.min(chart.now, n - 1));

@@ -79,7 +79,7 @@ export class DayView {
       let part: Place[] = [];
       for (let i = 0; i <= now; i++) {
         const p = place(x, y, i);
-        if (i > 0 && c.time_ms[i]! - c.time_ms[i - 1]! > pauseOf(c)) part = this.line(pen, part, name, width, opacity);
+        if (i > 0 && c.time_ms[i]! - c.time_ms[i - 1]! > pauseOf(pen.map)) part = this.line(pen, part, name, width, opacity);
         if (p) part.push(p);
       }
       this.line(pen, part, name, width, opacity);
@@ -119,7 +119,7 @@ export class DayView {
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
     this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`
       : "Everybody who keeps the records can smooth them: later records tell more about where the vehicle was. It costs no ε.";
-    const spans = { times: course.time_ms, pause: pauseOf(course), now, low: 0, width: 430, height: tall(2),
+    const spans = { times: course.time_ms, pause: pauseOf(day.map), now, low: 0, width: 430, height: tall(2),
       onPick: (i: number) => {
         this.state.fix = i;
         this.state.changed();

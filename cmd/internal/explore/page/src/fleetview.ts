@@ -133,7 +133,7 @@ export class FleetView {
       fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
     this.says.replaceChildren(
       make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which move by the model of the buses" : "vehicles"}.* ` +
-        `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. Zones are ${metres(crowd.zone_km)} wide.` +
+        `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. ${crowds.zones}` +
         (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`) +
         (crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off ? " *At this ε that is hardly better than the model alone:* turn ε up, or publish counts." : ""))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +

@@ -97,8 +97,7 @@ export class Panel {
       make("div", { class: "pair" },
         choose("budget", "Budget of ε a day", number([0, 5, 10, 20, 50, 100], (x) => (x ? `Σε ≤ ${x}` : "none")), String(s.budget), (x) => (s.budget = Number(x))),
         choose("hours", "Releases allowed", [["", "at any time"], ["06:00-20:00", "06 to 20 h UTC"], ["16:30-17:30", "16:30 to 17:30"]], s.hours, (x) => (s.hours = x)),
-        choose("mechanism", "Mechanism", ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]
-          .filter((name) => about.mechanisms.includes(name)).map((name): [string, string] => [name, mechanisms[name] ?? name]), s.mechanism, (x) => (s.mechanism = x)),
+        choose("mechanism", "Mechanism", Object.entries(mechanisms), s.mechanism, (x) => (s.mechanism = x)),
         choose("lag", "Smoothing waits for", [["1", "the next release"], ...[10, 40].map((n): [string, string] => [String(n), `${during(n * about.step_s)} more`]), ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
         s.mechanism === "codebook"
           ? choose("near", "Places within 340 m", [["0", "as any two: e^ε"], ["2", "factor 2 at most"], ["1.5", "factor 1.5 at most"]], String(s.near_factor), (x) => {

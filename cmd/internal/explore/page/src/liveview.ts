@@ -41,7 +41,6 @@ export class LiveView {
   private readonly says = make("figcaption", { id: "live-caption" });
   readonly facts = make("dl", { class: "facts", id: "live-facts" });
   private readonly user: Picker;
-  private readonly about = make("div", { class: "says" });
   private readonly trouble = make("p", { class: "soft", role: "status" });
 
   constructor(private readonly failed: (e: unknown) => void) {
@@ -77,12 +76,11 @@ export class LiveView {
         this.trouble,
         make("section", { class: "card knobs" }, make("h2", {}, "Look at"),
           make("label", {}, "One vehicle", this.user.element)),
-        make("section", { class: "card" }, this.about));
-    this.about.append(
-      make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
-        "No true place of these vehicles was sent to this view.")),
-      this.model,
-      make("p", {}, "A cross is where a vehicle most likely is, given all its records."));
+        make("section", { class: "card" }, make("div", { class: "says" },
+          make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
+            "No true place of these vehicles was sent to this view.")),
+          this.model,
+          make("p", {}, "A cross is where a vehicle most likely is, given all its records."))));
   }
 
   private async look(): Promise<void> {

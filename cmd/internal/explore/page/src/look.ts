@@ -99,16 +99,12 @@ export function percent(p: number): string {
   return `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)} %`;
 }
 
-// times writes a factor.
-export function times(x: number): string {
-  if (x >= 1e6) return `10^${Math.floor(Math.log10(x))}`;
-  if (x >= 100) return Math.round(x).toLocaleString("en");
-  return x >= 10 ? x.toFixed(0) : x.toFixed(1);
-}
-
-// raised writes e^x.
+// raised writes the factor e^x.
 export function raised(x: number): string {
-  return x < 13.8 ? times(Math.exp(x)) : `10^${Math.floor(x / Math.LN10)}`;
+  const factor = Math.exp(x);
+  if (factor >= 1e6) return `10^${Math.floor(x / Math.LN10)}`;
+  if (factor >= 100) return Math.round(factor).toLocaleString("en");
+  return factor >= 10 ? factor.toFixed(0) : factor.toFixed(1);
 }
 
 // sum writes a sum of ε.

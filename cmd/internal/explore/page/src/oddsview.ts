@@ -1,6 +1,6 @@
 // What an attacker learns about two places, and about a home.
 
-import { Course, Habit, Odds, Place } from "./api";
+import { Course, Habit, MapInfo, Odds, Place } from "./api";
 import { draw } from "./chart";
 import { button, clock, fact, likelier, make, metres, percent, raised, rich, sum, tall } from "./look";
 import { Camera, MapView } from "./map";
@@ -126,18 +126,15 @@ export class OddsView {
     } });
     const i = Math.min(this.state.fix, odds.later.length - 1);
     const { habit } = this;
-    const home = (n: number) => (habit ? this.off(habit.homes[n]?.median_m) : "…");
     this.facts.replaceChildren(
       fact("Learned so far", side(odds.learned[i]), "how the odds of A against B have changed by the records up to now"),
       fact("… by all records", side(odds.later[i]), "the same, for somebody who waits for later records"),
       fact("Bound e^Σε", `× ${raised(odds.spent[i] ?? 0)}`, "of all releases so far"),
       fact("Moment’s bound", !habit ? "…" : habit.moment === null ? "e^Σε alone" : `× ${raised(habit.moment)}`,
-        "of what any number of releases tells about one moment, under these settings"),
-      fact("Home, 1 night", home(0), "distance from an attacker's guess to where somebody sleeps"),
-      fact("… 14 nights", home(2), "the same, after 14 nights"));
+        "of what any number of releases tells about one moment, under these settings"));
     if (habit) this.sleep(habit);
     this.tell(look.course, odds, i);
-    this.drawLearned(look.course, odds);
+    this.drawLearned(look.map, odds);
   }
 
   private tell(course: Course, odds: Odds, i: number): void {
@@ -161,7 +158,7 @@ export class OddsView {
     this.says.replaceChildren(...texts.map((text) => make("p", {}, rich(text))));
   }
 
-  private drawLearned(course: Course, odds: Odds): void {
+  private drawLearned(map: MapInfo, odds: Odds): void {
     const spent = odds.spent[odds.spent.length - 1] ?? 0;
     const most = odds.later.reduce<number>((m, x) => Math.max(m, Math.abs(x ?? 0)), Math.LN10);
     const moment = this.habit?.moment ?? Infinity;
@@ -171,7 +168,7 @@ export class OddsView {
       make("h2", {}, "What the records say: A or B?"),
       draw({
         label: "Factor by which the records change the odds of A against B over time, by those up to then and by all, within the bound e^Σε",
-        times: odds.time_ms, pause: pauseOf(course), width: 430, height: tall(1) * 0.6, low: -high, high, now: this.state.fix,
+        times: odds.time_ms, pause: pauseOf(map), width: 430, height: tall(1) * 0.6, low: -high, high, now: this.state.fix,
         series: [{ values: odds.learned, colour: "estimate" }, { values: odds.later, colour: "release" }],
         bound: odds.spent, limits: moment < high ? [moment, -moment] : [],
         // The whole bound is in the picture, and small factors are seen too.

@@ -25,15 +25,15 @@ export function originOf(course: Course, fix: number): number {
 }
 
 // pauseOf is how long a vehicle may say nothing, ms, before its way counts as broken off.
-export function pauseOf(course: Course): number {
-  return 6000 * course.step_s;
+export function pauseOf(map: MapInfo): number {
+  return 6000 * map.step_s;
 }
 
 // trail is the way of the last reports, up to the last long pause.
-function trail(course: Course, fix: number): Place[] {
+function trail(map: MapInfo, course: Course, fix: number): Place[] {
   const places: Place[] = [];
   for (let k = fix; k >= 0 && places.length < 15; k--) {
-    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pauseOf(course)) break;
+    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pauseOf(map)) break;
     places.push({ x: course.truth_x[k]!, y: course.truth_y[k]! });
   }
   return places;
@@ -88,7 +88,7 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     }
   }
   if (shown.truth) {
-    const way = trail(course, i);
+    const way = trail(pen.map, course, i);
     pen.line(way, "paper", 5, { opacity: 0.8 });
     pen.line(way, "truth", 2.4);
   }
@@ -127,7 +127,7 @@ function crowd(pen: Pen, course: Course, now: number, others: Course[], shown: S
   for (const c of others) {
     const i = c.user === course.user ? -1 : c.time_ms.findLastIndex((t) => t <= now);
     const [x, y] = [c.estimate_x[i], c.estimate_y[i]];
-    if (i < 0 || now - c.time_ms[i]! > pauseOf(c) || typeof x !== "number" || typeof y !== "number") continue;
+    if (i < 0 || now - c.time_ms[i]! > pauseOf(pen.map) || typeof x !== "number" || typeof y !== "number") continue;
     const at = { x: c.truth_x[i]!, y: c.truth_y[i]! };
     if (shown.truth) {
       pen.line([at, { x, y }], "soft", 1, { dash: [2, 3] });
@@ -345,7 +345,6 @@ export class StepView {
     this.mine.replaceChildren(rich(toWhom(course)));
     const i = this.state.fix;
     const off = (of: (c: Course) => number | null | undefined) => all.map((c) => metres(of(c))).join(" | ");
-    const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);
     this.facts.replaceChildren(
       course.done < course.total
         ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
@@ -353,8 +352,8 @@ export class StepView {
       fact("Off now", off((c) => (typeof c.estimate_x[i] === "number" ? distance({ x: c.estimate_x[i]!, y: c.estimate_y[i]! }, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null)),
         "distance from the truth to what is published"),
       fact("… 95 % within", off((c) => c.radius_km[i]), "the radius of the circle"),
-      fact("Median error", each((s) => m(s.estimate_m.median)), "of what is published, over all records of this trace"),
-      fact("… no releases", each((s) => m(s.blind_m.median)), "without any release"),
+      fact("Median error", each((s) => metres(s.estimate_m.median / 1000)), "of what is published, over all records of this trace"),
+      fact("… no releases", each((s) => metres(s.blind_m.median / 1000)), "without any release"),
       fact("Releases", each((s) => String(s.releases)), "draws that cost ε"),
       fact("Spent, Σε", each((s) => sum(s.spent)), "the sum of ε over the trace"));
   }

@@ -1,7 +1,7 @@
 // What the pictures say, in words for somebody who has never heard of any of it.
 
 import { Anatomy, Course, Settings } from "./api";
-import { distance, likelier, metres, percent, sum, times } from "./look";
+import { distance, likelier, metres, percent, raised, sum } from "./look";
 
 // mechanisms are the ways of release, in words.
 export const mechanisms: Record<string, string> = {
@@ -15,7 +15,7 @@ export const mechanisms: Record<string, string> = {
 
 // meaning says what ε is, for a person.
 export function meaning(epsilon: number): string {
-  const factor = times(Math.exp(epsilon));
+  const factor = raised(epsilon);
   const sure = percent(likelier(epsilon));
   return `*What ε = ${sum(epsilon)} means.* One release changes anybody’s odds between any two places by a factor of ` +
     `at most e^${sum(epsilon)} = *${factor}*. This holds whatever somebody knew before. Somebody who thought that home and ` +
@@ -30,7 +30,7 @@ export function toWhom(c: Course): string {
   if (releases === 0) return `*What it means for somebody who rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
   return `*What it means for somebody who rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
     `${so}, and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
-    `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice (below Σε = 20 it begins to be one: set a longer interval, a smaller ε or a budget)" : ` = *${times(Math.exp(spent))}*`}. ` +
+    `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice (below Σε = 20 it begins to be one: set a longer interval, a smaller ε or a budget)" : ` = *${raised(spent)}*`}. ` +
     `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
     `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*. ` +
     `The view “What an attacker learns” shows how much all records tell about two places of your choice.`;
@@ -62,8 +62,8 @@ export function parts(now: Anatomy, a: Anatomy, c: Course, s: Settings): Part[] 
       title: "What it says",
       text: released
         ? told(`The *likelihood* of a cell is the probability of this very draw if ${who} is in that cell. The stronger ` +
-          `the colour of a cell, the larger it is. The largest is *${times(a.likelihood_range)} times* the least. The ` +
-          `guarantee allows a factor of e^ε = ${times(Math.exp(s.epsilon))} and no more, wherever ${who} really is.`)
+          `the colour of a cell, the larger it is. The largest is *${raised(Math.log(a.likelihood_range))} times* the least. The ` +
+          `guarantee allows a factor of e^ε = ${raised(s.epsilon)} and no more, wherever ${who} really is.`)
         : none,
     },
     {
