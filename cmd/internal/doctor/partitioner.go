@@ -52,7 +52,8 @@ func (d *examination) partitioner(placed *account.Placement, begun bool) {
 		d.add(check, Failure, "%s", placed.Advice(by, d.o.Topics.Raw, begun))
 	case placed.Misplaced(by) > 0:
 		d.add(check, Warning, "%d of %d users found lie in another partition than %s puts them, "+
-			"and %s: these records would be refused (wrong_partition). Have every producer use %s",
+			"and %s: their records would be refused (wrong_partition). Before a first start set "+
+			"topics.partitioner to the producers' own; later have every producer use %s",
 			placed.Misplaced(by), placed.Users(), by, placed.Explain(by), by)
 	default:
 		d.add(check, OK, "the %d users found lie where %s puts them", placed.Users(), by)

@@ -85,13 +85,13 @@ var advice = map[schemas.Reason]string{
 	schemas.ReasonKeyMismatch:  "the records' key has to be their user_id, as plain text",
 	schemas.ReasonTimestampAhead: "fixes lie further ahead of their Kafka records than " +
 		"max_ahead: are the devices' clocks right?",
-	schemas.ReasonBeforeGPS: "times lie before 1980: write milliseconds, not seconds, and leave " +
-		"out devices that never had a fix",
+	schemas.ReasonBeforeGPS: "times lie before 1980: write milliseconds, or set " +
+		"input.timestamp.unit to theirs; leave out devices that never had a fix",
 	schemas.ReasonNullIsland: "latitude and longitude are 0: leave out devices that have no fix",
 	schemas.ReasonOutsideMap: "train a model whose map holds the fleet, or set " +
 		"input.outside: clamp",
-	schemas.ReasonWrongPartition: "have every producer use the partitioner of " +
-		"topics.partitioner; geodither doctor says which one was used",
+	schemas.ReasonWrongPartition: "geodither doctor says which partitioner was used: before a " +
+		"first start set topics.partitioner to it, later have every producer use the config's",
 	schemas.ReasonKeyDestroyed: "the key file has no noise of these days: was it advanced with " +
 		"key export --until, or is it the wrong file?",
 	schemas.ReasonSeveralUsers: "records hold fixes of several users, and a user's state is in " +
