@@ -226,7 +226,7 @@ def configure(bench, group, raw, folder, release, more=None):
     config = {
         "brokers": [bench.brokers], "group": group,
         "topics": {"raw": raw, "sanitized": group + "-out", "changelog": group + "-changelog",
-                   "create": True, "partitions": PARTITIONS},
+                   "create": True, "partitions": release.get("partitions", PARTITIONS)},
         "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
         "state_dir": str(folder / "state"), "release": mechanism,
     }
@@ -407,7 +407,7 @@ class Bench:
     def idle(self, side, number):
         """Counts requests of an instance with 64 partitions and nothing to do."""
         raw, group = "idle", f"{side.name}-idle-{number}"
-        row = {"name": "idle", "model": self.model, "epsilon": 4}
+        row = {"name": "idle", "model": self.model, "epsilon": 4, "partitions": 64}
         if number == 0 and side is Geodither:
             run(self.binary, "produce", "--brokers", self.brokers, "--topic", raw, "--create", 64,
                 "--simulate", 500, "--model", self.model, "--steps", 1)
