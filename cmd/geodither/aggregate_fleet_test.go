@@ -58,18 +58,14 @@ var fleetDesign = []struct {
 // GEODITHER_FLEET_MODEL names another model. The design's steps are half minutes under both.
 func TestFleetDesign(t *testing.T) {
 	whole := os.Getenv("GEODITHER_FLEET_DESIGN") != ""
-	fixes, err := fleet.Sample()
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fleet.SampleModel(fixes)
+	_, model := sampleFleet(t)
 	block := 4
 	if path := os.Getenv("GEODITHER_FLEET_MODEL"); path != "" {
-		model, err = mobility.ReadModelFile(path)
+		var err error
+		if model, err = mobility.ReadModelFile(path); err != nil {
+			t.Fatal(err)
+		}
 		block = 2
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, c := range fleetDesign {
 		if !c.quick && !whole {
@@ -111,14 +107,7 @@ func TestFleetDesign(t *testing.T) {
 // GEODITHER_FLEET_DESIGN=1 measures ε = 1, 4 and 10, and 10,000 vehicles: RESULTS.md has the
 // figures.
 func TestFleetLag(t *testing.T) {
-	fixes, err := fleet.Sample()
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fleet.SampleModel(fixes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, model := sampleFleet(t)
 	measure := func(epsilon float64, vehicles int) (now, later lagScore) {
 		f := newLagFleet(t, model, epsilon, vehicles)
 		now, later = f.estimate(t, 0), f.estimate(t, lagInterval)

@@ -102,17 +102,11 @@ func newCrashWorld(t *testing.T) *crashWorld {
 		})
 		addr = broker.Addr()
 	}
-	fixes, err := fleet.Sample()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, model := sampleFleet(t)
 	w := &crashWorld{
-		dir: t.TempDir(), addr: addr, prefix: prefix,
+		dir: t.TempDir(), addr: addr, prefix: prefix, model: model,
 		client:  kafkaconn.NewClient(strings.Split(addr, ",")),
 		release: "{mechanism: codebook, epsilon: 1, budget: none}",
-	}
-	if w.model, err = fleet.SampleModel(fixes); err != nil {
-		t.Fatal(err)
 	}
 	if err := w.model.WriteFile(filepath.Join(w.dir, "model.avro")); err != nil {
 		t.Fatal(err)

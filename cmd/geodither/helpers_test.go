@@ -16,9 +16,11 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
 )
 
 // result is what a command line left behind.
@@ -242,4 +244,18 @@ func townModel(t *testing.T) *mobility.Model {
 func withConfig(t *testing.T, lines ...string) []string {
 	t.Helper()
 	return []string{"-c", write(t, t.TempDir(), "settings.yml", strings.Join(lines, "\n")+"\n")}
+}
+
+// sampleFleet returns the fixes of the shipped sample and the model that they make.
+func sampleFleet(t *testing.T) ([]schemas.Raw, *mobility.Model) {
+	t.Helper()
+	fixes, err := fleet.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := fleet.SampleModel(fixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixes, model
 }

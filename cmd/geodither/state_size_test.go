@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -19,14 +18,7 @@ import (
 // GEODITHER_STATES names a folder of other traces, and GEODITHER_STATES_MODEL their model, to be
 // measured too: RESULTS.md has the table.
 func TestStateSize(t *testing.T) {
-	fixes, err := fleet.Sample()
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fleet.SampleModel(fixes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixes, model := sampleFleet(t)
 	if bytes := logStates(t, "buses", model, fixes, 1); bytes > 450 {
 		t.Errorf("a state has %.0f bytes", bytes)
 	}
@@ -34,7 +26,8 @@ func TestStateSize(t *testing.T) {
 	if folder == "" {
 		return
 	}
-	if model, err = mobility.ReadModelFile(os.Getenv("GEODITHER_STATES_MODEL")); err != nil {
+	model, err := mobility.ReadModelFile(os.Getenv("GEODITHER_STATES_MODEL"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	fixes = fixesOf(t, folder)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -120,8 +121,16 @@ func TestMurmur2AgreesWithKafkaGo(t *testing.T) {
 			t.Fatalf("byMurmur2(%q, 7) = %d, want %d", key, got, want)
 		}
 	}
-	if got := byMurmur2([]byte{}, 7); got < 0 || got > 6 {
-		t.Errorf("an empty key goes to partition %d", got)
+	random := rand.New(rand.NewPCG(11, 1))
+	for i := range 2000 { // an empty key, too
+		key := make([]byte, i%65)
+		for j := range key {
+			key[j] = byte(random.Uint32())
+		}
+		want := balancer.Balance(kafka.Message{Key: key}, partitions...)
+		if got := byMurmur2(key, 7); int(got) != want {
+			t.Fatalf("byMurmur2(%x, 7) = %d, want %d", key, got, want)
+		}
 	}
 }
 

@@ -316,12 +316,13 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	}
 }
 
-// TestTracks: where tracks are short, all are simulated.
+// TestTracks: where tracks are short, all are simulated, and of a whole day 20 or more.
 func TestTracks(t *testing.T) {
-	x := expected(t, mechanism.Options{
-		Mechanism: law.Lattice, Epsilon: 1, Delta: .02,
-	}, Options{Steps: 10})
-	if x.Tracks != MostTracks || MostTracks < 20 {
+	release := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .02}
+	if x := expected(t, release, Options{Steps: 10}); x.Tracks != MostTracks {
 		t.Errorf("%d tracks of at most %d", x.Tracks, MostTracks)
+	}
+	if x := expected(t, release, Options{ErrorsAlone: true}); x.Steps != 1440 || x.Tracks < 20 {
+		t.Errorf("%d tracks of %d steps", x.Tracks, x.Steps)
 	}
 }
