@@ -53,11 +53,14 @@ sees them. The recomputed states, which are private, lie in a temporary folder w
 it is killed they stay there until the next verification removes them.
 
 After an accepted loss of the account (--accept-lost-account), and after a reset of everything, the
-command finds differences, because states and releases started again.
+command finds differences, because states and releases started again. After a change of settings it
+verifies all if the settings of now give what is committed, such as after one of the partitioner.
+Else it compares the users who came later. Records that dead letters show as refused for their
+partition before the change are taken as refused.
 
 Exit code 0 means that everything was verified and is equal. It is 1 if anything differs, and also
-if a part could not be compared; the report says why, for example because retention has removed raw
-records. The report names offsets, never a user or a place.`,
+if a part could not be compared; the report says why. It names offsets, never a user or a place, and
+ends with the verdict.`,
 		Example: `  geodither state verify -c geodither.yml
   geodither state verify -c geodither.yml --json | jq .verified`,
 		Args: cli.NoArgs,
@@ -151,15 +154,35 @@ func printReport(out io.Writer, report verify.Report) error {
 			fmt.Fprintf(out, "counts, not verified: %s\n", why)
 		}
 	}
-	if !report.Verified {
-		return nil
-	}
-	what := "committed output, dead letters, states and offsets"
-	if report.Partitions == nil {
-		what = "counts"
-	}
-	_, err := fmt.Fprintf(out, "verified: %s are what the raw topic gives\n", what)
+	_, err := fmt.Fprintln(out, conclusion(report))
 	return err
+}
+
+// conclusion is the last line of a report.
+func conclusion(report verify.Report) string {
+	var compared, violations int64
+	for _, p := range report.Partitions {
+		compared += p.Sanitized + p.DeadLetters
+		violations += p.ViolationCount
+	}
+	if c := report.Counts; c != nil {
+		compared += c.Records
+		violations += c.ViolationCount
+	}
+	switch {
+	case violations > 0:
+		return fmt.Sprintf("different: %s; see above",
+			cli.Quantity(violations, "violation"))
+	case report.Verified && report.Partitions == nil:
+		return "verified: counts are what the raw topic gives"
+	case report.Verified:
+		return "verified: committed output, dead letters, states and offsets are what the raw " +
+			"topic gives"
+	case compared == 0:
+		return "not verified: nothing could be compared; see above"
+	}
+	return fmt.Sprintf("partly verified: %s are what the raw topic gives; see above what cannot be "+
+		"compared", cli.Quantity(compared, "committed record"))
 }
 
 func printPartitions(out io.Writer, report verify.Report) error {
@@ -181,6 +204,11 @@ func printPartitions(out io.Writer, report verify.Report) error {
 		fmt.Fprintf(out, "%d raw records are not processed yet and are not judged\n", unprocessed)
 	}
 	for _, p := range report.Partitions {
+		if p.RefusedPlaces > 0 {
+			fmt.Fprintf(out, "partition %d: %s before the last change of settings were refused for "+
+				"their partition, as dead letters show\n", p.Partition,
+				cli.Quantity(p.RefusedPlaces, "raw record"))
+		}
 		for _, v := range p.Violations {
 			fmt.Fprintf(out, "partition %d, offset %d: %s: %s\n",
 				p.Partition, v.Offset, v.Kind, v.Detail)

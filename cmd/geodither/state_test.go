@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
 // townService is a service of the synthetic town on an embedded broker, that has
@@ -128,6 +129,33 @@ func TestConsumeDeadLetters(t *testing.T) {
 	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")
 	args[len(args)-2] = "--format=json"
 	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "read it with --dead-letters")
+}
+
+// TestStateVerdict: a report ends with what is verified, and how much.
+func TestStateVerdict(t *testing.T) {
+	part := func(violations int64, compared int64, why ...string) verify.PartitionReport {
+		return verify.PartitionReport{
+			Verified: violations == 0 && len(why) == 0, ViolationCount: violations,
+			Sanitized: compared, DeadLetters: 1, NotVerified: why,
+		}
+	}
+	for want, parts := range map[string][]verify.PartitionReport{
+		"verified: committed":                     {part(0, 3), part(0, 4)},
+		"partly verified: 9 committed records":    {part(0, 3), part(0, 4, "settings changed")},
+		"different: 2 violations":                 {part(0, 3, "settings changed"), part(2, 4)},
+		"not verified: nothing could be compared": {{NotVerified: []string{"retention"}}},
+	} {
+		report := verify.Report{Verified: parts[0].Verified && len(parts) > 1 && parts[1].Verified}
+		report.Partitions = parts
+		var out bytes.Buffer
+		if err := printReport(&out, report); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if !strings.HasPrefix(lines[len(lines)-1], want) {
+			t.Errorf("the verdict is %q, want %q", lines[len(lines)-1], want)
+		}
+	}
 }
 
 func requireWords(t *testing.T, text string, words ...string) {

@@ -31,6 +31,7 @@ type Processor struct {
 	at        Partition
 	by        Partitioner
 	refused   *Offsets // in a recomputation: what the first release refused for its day
+	strays    strays   // in a recomputation: what it refused for its partition
 	// seen is what Key has read last: a partition has one record of an offset, and Process gets it
 	// next.
 	seen sighted
@@ -79,6 +80,16 @@ func (p *Processor) Use(list []Amended) { p.engine.models.amend(list) }
 // Refuse makes the processor refuse fixes for their day as a first release has refused them,
 // by their offsets, whatever its own key has.
 func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }
+
+// Misplace makes the processor refuse exactly the records at these offsets for their partition,
+// among those before a raw offset, whatever its partitioner says.
+func (p *Processor) Misplace(offsets *Offsets, until int64) { p.strays = strays{offsets, until} }
+
+// strays are the raw records before until that were refused for their partition.
+type strays struct {
+	offsets *Offsets
+	until   int64
+}
 
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (p *Processor) Note(text string) { p.engine.Note(text) }
@@ -251,6 +262,9 @@ func (p *Processor) failure(rec task.Record, err error) error {
 // misplaced record's effects reaches it. Errors are as in Reader.Each.
 func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 	misplaced := p.by.misplaces(rec.Key, p.at)
+	if rec.Offset < p.strays.until {
+		misplaced = p.strays.offsets.Has(rec.Offset)
+	}
 	var fixes []Fix
 	if p.seen.offset == rec.Offset {
 		fixes = p.seen.fixes

@@ -17,11 +17,11 @@ import (
 // them. Where these are gone, the users' states in the changelog tell: each release counts in them,
 // so they are the same only if the same fixes were released.
 
-// ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for
-// their day, and counts all letters of that range.
+// ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for a
+// reason, and counts all letters of that range.
 func ReadRefused(
 	ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw engine.Partition,
-	from, to int64,
+	from, to int64, reason schemas.Reason,
 ) (refused *engine.Offsets, count int64, err error) {
 	codec, err := schemas.NewCodec(encoding)
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadRefused(
 			continue // of no concern here
 		}
 		count++
-		if letter.Reason == schemas.ReasonKeyDestroyed {
+		if letter.Reason == reason {
 			refused.Add(letter.Offset)
 		}
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	Amended   []engine.Amended // versions of the model that were adopted
 	Refused   *engine.Offsets  // raw records that were refused for their day; nil: not known
 	Erased    Erased           // users who were erased; nil: nobody
+	// Misplaced are the raw records before Until that were refused for their partition.
+	Misplaced *engine.Offsets
+	Until     int64
 	// Skip, if set, is asked of each user. One who is skipped counts as new in each record, and has
 	// no state.
 	Skip func(user []byte) (bool, error)
@@ -56,6 +59,7 @@ func New(o Options) (*Run, error) {
 	}
 	processor.Use(o.Amended)
 	processor.Refuse(o.Refused)
+	processor.Misplace(o.Misplaced, o.Until)
 	return &Run{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil
 }
 

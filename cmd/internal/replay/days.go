@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
@@ -74,7 +75,7 @@ func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int6
 	}
 	part.refused, n, err = recompute.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
 		p.first.SanitizedEncoding, engine.Partition{Topic: t.Raw, Number: part.Partition},
-		part.Origin, mark.Input)
+		part.Origin, mark.Input, schemas.ReasonKeyDestroyed)
 	if err != nil {
 		return 0, 0, err
 	}

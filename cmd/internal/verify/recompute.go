@@ -15,6 +15,9 @@ import (
 // recompute runs the mechanism over the raw records and compares what comes of
 // them with what is committed, as it goes.
 func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, dead output) error {
+	if err := c.scanUncommitted(ctx, sanitized); err != nil {
+		return err
+	}
 	from := c.from
 	if c.part {
 		from = c.changelog.Mark.Since
@@ -74,14 +77,25 @@ func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error 
 	}
 	var name []byte
 	return raw.Scan(ctx, c.from, until, func(r consumer.Record) error {
+		if c.misplaced.Has(r.Offset) {
+			return nil // its user's state has nothing of it
+		}
 		user, err := reader.Key(topics.Record(r))
 		if err != nil {
 			return err
+		}
+		if known, err := c.seen.Has(user); err != nil {
+			return err
+		} else if !known && task.ValidKey(user) {
+			c.leftOut++
 		}
 		name = names.Of(name[:0], string(user))
 		return errors.Join(c.seen.Put(user, 0, []byte{1}), c.seen.Put(name, 0, []byte{1}))
 	})
 }
+
+// errDiffers ends a recomputation under settings that may not be those of the first release.
+var errDiffers = errors.New("the results are of other settings")
 
 // errExplained ends a recomputation before the end of the raw topic.
 var errExplained = errors.New("nothing that was written is left to explain")
@@ -121,7 +135,10 @@ func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)
 		Settings:  c.o.Settings,
 		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: c.partitions},
 		States:    c.recomputed, Amended: c.amended, Refused: c.refused, Erased: c.erased,
-		Progress: progress,
+		Misplaced: c.misplaced, Progress: progress,
+	}
+	if c.misplaced != nil {
+		again.Until = c.changelog.Mark.Since
 	}
 	if c.part {
 		again.Skip = c.seen.Has
@@ -166,8 +183,14 @@ func place(d digest) (word int, bit uint64) {
 
 // compare compares what comes of one raw record.
 func (r *recomputation) compare(ctx context.Context, made recompute.Result) error {
+	if r.whole && r.report.ViolationCount > 0 {
+		return errDiffers
+	}
 	if made.Offset < r.to {
 		r.report.Raw++
+	}
+	if r.misplaced.Has(made.Offset) {
+		r.report.RefusedPlaces++
 	}
 	if !made.Skipped {
 		if made.Offset < r.to && made.Tally.Destroyed > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/verify"
@@ -85,6 +86,45 @@ func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 	for _, p := range atwork.Verify(t, other).Partitions {
 		if p.ViolationCount > 0 {
 			t.Errorf("partition %d: %+v", p.Partition, p.Violations)
+		}
+	}
+}
+
+// TestVerifyAcrossPartitioners: records that were refused for their partition are fed again after
+// topics.partitioner was put right. All that is committed is verified, and a record that is not what
+// the raw topic gives is found, of before the change and of after it.
+func TestVerifyAcrossPartitioners(t *testing.T) {
+	w := servicetest.NewWorld(t, 6)
+	first := atwork.Options(w, "first")
+	first.Partitioner = engine.CRC32 // the feed uses murmur2
+	atwork.Serve(t, w, first, 2)
+	second := first
+	second.Partitioner = engine.Murmur2
+	w.Step = 0
+	atwork.Serve(t, w, second, 4)
+	report := atwork.Verify(t, second)
+	if !report.Verified {
+		t.Errorf("the same settings but for the partitioner do not verify: %+v", report)
+	}
+	var refused, users int64
+	for _, p := range report.Partitions {
+		refused, users = refused+p.RefusedPlaces, users+p.Users
+	}
+	if refused == 0 || users != 6 {
+		t.Errorf("%d records are taken as refused, %d users are compared", refused, users)
+	}
+	for name, at := range map[string]func(n int) int{
+		"first": func(int) int { return 0 }, "last": func(n int) int { return n - 1 },
+	} {
+		second.Topics.Sanitized = name + ".changed"
+		const p = 1
+		w.CopyTopic(t, "first.out", second.Topics.Sanitized, p,
+			func(l []servicetest.Line) []servicetest.Line {
+				l[at(len(l))] = altered(l[at(len(l))])
+				return l
+			})
+		if got := atwork.Verify(t, second); got.Partitions[p].Verified {
+			t.Errorf("the %s record was altered, and the report says verified", name)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/schemas"
 )
 
 // Options are those of the service that is verified, and how to go about it. Required is
@@ -86,6 +87,9 @@ type PartitionReport struct {
 	// RefusedDays of the raw records are taken as refused since the service's key had no noise
 	// of their day: their dead letters show it, and no older key is asked whether it has.
 	RefusedDays int64 `json:"refused_days"`
+	// RefusedPlaces of the raw records are taken as refused for their partition: they lie before
+	// the last change of settings, and their dead letters show it.
+	RefusedPlaces int64 `json:"refused_places"`
 	// sanitized records ever written that the log still has
 	UncommittedScanned int64 `json:"uncommitted_scanned"`
 	// of these, in aborted or open transactions
@@ -212,6 +216,7 @@ func (w *verification) partition(ctx context.Context, p int32) (PartitionReport,
 	}
 	c.recomputed, c.stored, c.shown, c.seen = folder.Map(0), folder.Map(1),
 		folder.Map(2), folder.Map(3)
+	c.again = [2]*recompute.Map{folder.Map(4), folder.Map(5)}
 	err = errors.Join(c.run(ctx), folder.Close())
 	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
 	return c.report, err
@@ -228,10 +233,13 @@ type check struct {
 	stored     *recompute.Map // user → changelog offset and state, as committed
 	shown      *recompute.Map // hash of a record that is not committed → its offset
 	seen       *recompute.Map // users that were there before the settings changed
+	// again are recomputed and shown of a second attempt.
+	again [2]*recompute.Map
 
 	changelog  recompute.Changelog
 	changed    topics.Change    // the settings, after records were processed
 	refused    *engine.Offsets  // raw records that were refused for their day
+	misplaced  *engine.Offsets  // those refused for their partition, before the settings changed
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []engine.Amended // the same with their models
 	erased     recompute.Erased // users who were erased, as of then
@@ -239,6 +247,8 @@ type check struct {
 	to         int64            // raw offset up to which everything has to be answered
 	end        int64            // raw offset of its end
 	part       bool             // users that were there before from are left out
+	leftOut    int64            // how many these are
+	whole      bool             // a difference ends the recomputation with errDiffers
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
@@ -306,15 +316,55 @@ func (c *check) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	c.refused, _, err = recompute.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
-		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
-	if err != nil {
+	if c.refused, err = c.readRefused(ctx, dead, c.end, schemas.ReasonKeyDestroyed); err != nil {
 		return err
 	}
-	if err := c.scanUncommitted(ctx, sanitized); err != nil {
-		return err
+	if c.changelog.Marked && c.changed != topics.Unchanged {
+		c.misplaced, err = c.readRefused(ctx, dead, c.changelog.Mark.Since,
+			schemas.ReasonWrongPartition)
+		if err != nil {
+			return err
+		}
+		return c.acrossSettings(ctx, raw, sanitized, dead)
 	}
 	return c.recompute(ctx, raw, sanitized, dead)
+}
+
+// readRefused reads which raw records before an offset were refused for a reason.
+func (c *check) readRefused(ctx context.Context, dead output, to int64, reason schemas.Reason) (
+	offsets *engine.Offsets, err error,
+) {
+	offsets, _, err = recompute.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
+		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, to, reason)
+	return offsets, err
+}
+
+// acrossSettings compares what was released under several settings, of which the latest are known.
+// Many a change leaves results as they are, such as that of the partitioner: which records it has
+// refused is in the dead letters. So everything is recomputed first under the settings of now. Where
+// that gives what is committed, the settings of before do not matter. Else only users that came
+// later can be compared.
+func (c *check) acrossSettings(ctx context.Context, raw *topics.Reader, sanitized, dead output) (
+	err error,
+) {
+	before := c.report
+	c.whole = true
+	err = c.recompute(ctx, raw, sanitized, dead)
+	if c.whole = false; err != nil && !errors.Is(err, errDiffers) {
+		return err
+	}
+	if err == nil && c.report.ViolationCount == 0 && c.report.From >= 0 {
+		return nil
+	}
+	c.report, c.part = before, true
+	c.recomputed, c.shown = c.again[0], c.again[1]
+	if err := c.recompute(ctx, raw, sanitized, dead); err != nil {
+		return err
+	}
+	c.unverified("%s: %d users who were there before cannot be compared, since their releases may "+
+		"depend on settings that are gone. The %d users who came later were compared",
+		c.changed.At(c.changelog.Mark.Since), c.leftOut, c.report.Users)
+	return nil
 }
 
 // committed waits for pending transactions, of a dead instance's too.
@@ -379,13 +429,6 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		if c.amended, err = engine.Resolve(c.amendments, c.o.Later); err != nil {
 			c.unverified("%v", err)
 			break
-		}
-		c.part = c.changelog.Marked && c.changed != topics.Unchanged
-		if c.part {
-			c.unverified("%s: what was released from %d to there, and all of the users that were "+
-				"there before, depends, or may depend, on settings that are gone. Only users "+
-				"that came later were recomputed",
-				c.changed.At(c.changelog.Mark.Since), c.from)
 		}
 		c.report.From, c.report.To = c.from, c.to
 		return true
