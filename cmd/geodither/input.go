@@ -43,7 +43,7 @@ registry of the config. A message's key is in a file of the same name with .key 
 --keys, before a tab in the message's line; there, null stands for no key and for no value (a
 tombstone), as Kafka's own tools print them. Messages without a key are not checked for it.
 
-Messages count as if they were written to Kafka now. If the config names a model, the command says
+Messages count as if they were written to Kafka now. If the config's model is there, the command says
 whether fixes lie on its map. It fails if a fix is refused.`,
 		Example: `  geodither input test -c geodither.yml messages.jsonl
   kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
@@ -74,7 +74,8 @@ type inputTest struct {
 	std   cli.Streams
 	keyed *engine.Reader // of messages with a key
 	plain *engine.Reader // of those without one: keys are not checked
-	grid  *grid.Grid     // nil: the config names no model
+	grid  *grid.Grid     // nil: there is no model
+	noMap string         // why
 
 	messages, fixes, skipped, keyless, outside int
 	refused                                    engine.Refusals
@@ -104,14 +105,26 @@ func newInputTest(path string, std cli.Streams) (*inputTest, error) {
 			return nil, config.Error(path, err)
 		}
 	}
-	if file.Model != "" || file.Models != "" {
-		chosen, err := file.Chosen()
-		if err != nil {
-			return nil, config.Error(path, err)
-		}
-		t.grid = chosen.Grid
+	return t, config.Error(path, t.loadMap(&file))
+}
+
+// loadMap takes the map of the config's model, if it is there: records are tried before a model is
+// trained from them.
+func (t *inputTest) loadMap(file *config.File) error {
+	if file.Model == "" && file.Models == "" {
+		t.noMap = "the config names no model"
+		return nil
 	}
-	return t, nil
+	chosen, err := file.Chosen()
+	if errors.Is(err, fs.ErrNotExist) {
+		t.noMap = "the config's model is not there yet"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.grid = chosen.Grid
+	return nil
 }
 
 // file reads the messages of a file: one a line, or the file as one.
@@ -254,6 +267,9 @@ func (t *inputTest) finish() error {
 		fmt.Fprintf(t.std.Err, ", %d outside the map", t.outside)
 	}
 	fmt.Fprintln(t.std.Err)
+	if t.grid == nil {
+		fmt.Fprintf(t.std.Err, "not checked: whether fixes lie on the map, since %s\n", t.noMap)
+	}
 	if t.keyless > 0 {
 		fmt.Fprintf(t.std.Err, "%s without a key: to check keys too, give --keys or a .key file\n",
 			cli.Quantity(int64(t.keyless), "message"))

@@ -181,8 +181,8 @@ func conclusion(report verify.Report) string {
 	case compared == 0:
 		return "not verified: nothing could be compared; see above"
 	}
-	return fmt.Sprintf("partly verified: %s are what the raw topic gives; see above what cannot be "+
-		"compared", cli.Quantity(compared, "committed record"))
+	return fmt.Sprintf("partly verified: %s are what the raw topic gives; see above what cannot "+
+		"be compared", cli.Quantity(compared, "committed record"))
 }
 
 func printPartitions(out io.Writer, report verify.Report) error {
@@ -205,8 +205,8 @@ func printPartitions(out io.Writer, report verify.Report) error {
 	}
 	for _, p := range report.Partitions {
 		if p.RefusedPlaces > 0 {
-			fmt.Fprintf(out, "partition %d: %s before the last change of settings were refused for "+
-				"their partition, as dead letters show\n", p.Partition,
+			fmt.Fprintf(out, "partition %d: %s before the last change of settings were refused "+
+				"for their partition, as dead letters show\n", p.Partition,
 				cli.Quantity(p.RefusedPlaces, "raw record"))
 		}
 		for _, v := range p.Violations {

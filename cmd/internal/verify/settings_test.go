@@ -91,8 +91,8 @@ func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 }
 
 // TestVerifyAcrossPartitioners: records that were refused for their partition are fed again after
-// topics.partitioner was put right. All that is committed is verified, and a record that is not what
-// the raw topic gives is found, of before the change and of after it.
+// topics.partitioner was put right. All that is committed is verified. An altered record is found,
+// whether it was committed before the change or after it.
 func TestVerifyAcrossPartitioners(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
 	first := atwork.Options(w, "first")
@@ -104,7 +104,7 @@ func TestVerifyAcrossPartitioners(t *testing.T) {
 	atwork.Serve(t, w, second, 4)
 	report := atwork.Verify(t, second)
 	if !report.Verified {
-		t.Errorf("the same settings but for the partitioner do not verify: %+v", report)
+		t.Errorf("settings that differ in the partitioner alone do not verify: %+v", report)
 	}
 	var refused, users int64
 	for _, p := range report.Partitions {

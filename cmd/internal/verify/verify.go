@@ -340,9 +340,9 @@ func (c *check) readRefused(ctx context.Context, dead output, to int64, reason s
 }
 
 // acrossSettings compares what was released under several settings, of which the latest are known.
-// Many a change leaves results as they are, such as that of the partitioner: which records it has
-// refused is in the dead letters. So everything is recomputed first under the settings of now. Where
-// that gives what is committed, the settings of before do not matter. Else only users that came
+// Many a change leaves results as they are, such as another partitioner: dead letters show which
+// records the earlier one has refused. So everything is recomputed first under the settings of now.
+// Where that gives what is committed, earlier settings do not matter. Else only users that came
 // later can be compared.
 func (c *check) acrossSettings(ctx context.Context, raw *topics.Reader, sanitized, dead output) (
 	err error,
