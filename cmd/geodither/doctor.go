@@ -229,11 +229,9 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	if advice != "" {
 		level, advice = doctor.Warning, "\n"+advice
 	}
-	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); "+
-		"Σε up to %s an hour, %s a day for each user. Later records show more of the past: "+
-		"\"geodither tune\" measures it%s",
-		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour),
-		engine.Grouped(s.EpsilonDay), advice)
+	d.add("expectation", level, "%s. Σε up to %s an hour, %s a day for each user. Later records "+
+		"show more of the past: \"geodither tune\" measures it%s",
+		s.Verdict(), cli.Sum(s.EpsilonHour), engine.Grouped(s.EpsilonDay), advice)
 }
 
 func (d *checkup) count(level string) (n int) {

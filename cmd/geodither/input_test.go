@@ -230,8 +230,8 @@ func TestInputTest(t *testing.T) {
 		t.Errorf("with another key: %s", r.out)
 	}
 	withoutModel := write(t, t.TempDir(), "geodither.yml", complete)
-	if r := succeed(t, "input", "test", "-c", withoutModel, write(t, dir, "fix.json", raw)); !strings.
-		Contains(r.out, `user_id="u"`) || strings.Contains(r.out, "outside") || !strings.Contains(
+	r = succeed(t, "input", "test", "-c", withoutModel, write(t, dir, "fix.json", raw))
+	if !strings.Contains(r.out, `user_id="u"`) || strings.Contains(r.out, "outside") || !strings.Contains(
 		r.err, "not checked: whether fixes lie on the map, since the config's model is not there") {
 		t.Errorf("without a model: %s%s", r.out, r.err)
 	}

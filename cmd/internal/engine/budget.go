@@ -119,6 +119,10 @@ func metres(km float64) string {
 	return strconv.FormatFloat(math.Round(km*1e6)/1e3, 'f', -1, 64)
 }
 
+// Rounded rounds a sum of ε to a billionth, the unit in which ε is counted: 3 releases of 6.6 are
+// 19.8.
+func Rounded(epsilon float64) float64 { return math.Round(epsilon*1e9) / 1e9 }
+
 // Grouped writes a sum for people, rounded up: 2880 as 2,880, and at most two decimals.
 func Grouped(x float64) string {
 	x = math.Ceil(x*100-1e-6) / 100

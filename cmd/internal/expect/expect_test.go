@@ -137,9 +137,17 @@ func TestWindow(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
 	}
+	if by, _ := s.Judged(); by != s.EstimateLasting {
+		t.Errorf("a budget that lasts two hours is judged by %+v", by)
+	}
+	s.LastsSeconds = 59 * 60
+	if by, blind := s.Judged(); by != s.Estimate || blind != s.Blind {
+		t.Errorf("a budget that lasts less than an hour is judged by %+v", by)
+	}
 	release.Budget = mechanism.Budget{}
 	if s := expected(t, release, Options{Tracks: 1}).Summary(); s.Steps != 1440 ||
-		s.LastsSeconds != 0 || s.EstimateSpent != (Errors{}) || s.BudgetLine() != "" {
+		s.LastsSeconds != 0 || s.EstimateSpent != (Errors{}) ||
+		strings.Contains(s.Verdict(), "budget") {
 		t.Errorf("without a budget: %+v", s)
 	}
 }
@@ -162,6 +170,11 @@ func TestShift(t *testing.T) {
 		t.Errorf("%d steps, %d reports, %d releases, the budget lasts %v s, ε %v a day", x.Steps,
 			x.Reports, x.Score.Releases(), s.LastsSeconds, s.EpsilonDay)
 	}
+	const threeOf = 19.799999999999997 // as 6.6 + 6.6 + 6.6 is added up
+	x.EpsilonHour, x.EpsilonDay = threeOf, threeOf
+	if s := x.Summary(); s.EpsilonDay != 19.8 || s.EpsilonHour != 19.8 {
+		t.Errorf("Σε is printed as %v an hour and %v a day", s.EpsilonHour, s.EpsilonDay)
+	}
 	if text := s.String(); !strings.Contains(text, "within release.hours alone assumed") {
 		t.Errorf("the hours are not named:\n%s", text)
 	}
@@ -179,7 +192,7 @@ func TestLongWindow(t *testing.T) {
 		math.Abs(s.LastsSeconds-310*3600) > 7200 || s.EstimateSpent != (Errors{}) {
 		t.Errorf("%d steps, part %v, the budget lasts %v s", x.Steps, x.Part, s.LastsSeconds)
 	}
-	for _, words := range []string{"simulated for 744 h", "of the records that are published"} {
+	for _, words := range []string{"simulated for 744 h", "nothing is published"} {
 		if !strings.Contains(s.String(), words) {
 			t.Errorf("%q is missing in:\n%s", words, s)
 		}

@@ -33,10 +33,11 @@ type Summary struct {
 	Estimate Errors `json:"estimate_m"`
 	Blind    Errors `json:"blind_m"`
 	// EstimateLasting and EstimateSpent are Estimate while the budget holds one more release, and
-	// of the records that are published after that, 0 where there are none. The budget of a new
-	// user is spent for the first time after LastsSeconds with reports, 0 where it outlasts the
-	// tracks.
+	// of the records that are published after that, 0 where there are none. BlindLasting is Blind
+	// meanwhile. The budget of a new user is spent for the first time after LastsSeconds with
+	// reports, 0 where it outlasts the tracks.
 	EstimateLasting Errors  `json:"estimate_budget_lasting_m"`
+	BlindLasting    Errors  `json:"blind_budget_lasting_m"`
 	EstimateSpent   Errors  `json:"estimate_budget_spent_m"`
 	LastsSeconds    float64 `json:"budget_lasts_seconds"`
 
@@ -66,10 +67,12 @@ func (x *Expectation) Summary() Summary {
 		Seed: x.Seed, HoursOnly: len(o.Hours) > 0, WindowPart: x.Part,
 		Release: ErrorsOf(&m.Release), Estimate: ErrorsOf(&m.Estimate), Blind: ErrorsOf(&m.Blind),
 		EstimateLasting: ErrorsOf(&x.Lasting.Estimate),
+		BlindLasting:    ErrorsOf(&x.Lasting.Blind),
 		EstimateSpent:   ErrorsOf(&x.Spent.Estimate), LastsSeconds: lasts.Seconds(),
 		Released:        float64(m.Releases()) / float64(max(all, 1)),
 		LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
-		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.Summary(o.Mechanism),
+		EpsilonHour: engine.Rounded(x.EpsilonHour), EpsilonDay: engine.Rounded(x.EpsilonDay),
+		Metric: x.Metric.Summary(o.Mechanism),
 	}
 }
 
@@ -96,8 +99,8 @@ func (s Summary) Figures() string {
 	fmt.Fprintf(&b,
 		"  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
 		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
-	if text := s.BudgetLine(); text != "" {
-		fmt.Fprintf(&b, "  %s\n", text)
+	if s.LastsSeconds > 0 {
+		fmt.Fprintf(&b, "  %s\n", s.Verdict())
 	}
 	fmt.Fprintf(&b,
 		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
@@ -108,8 +111,25 @@ func (s Summary) Figures() string {
 	return b.String()
 }
 
-// LittleGain is [trial.LittleGain] of the mean distances.
-func (s Summary) LittleGain() string { return trial.LittleGain(s.Estimate.Mean, s.Blind.Mean) }
+// leastLasting is how long a budget lasts that is judged while it lasts. One that is spent within
+// minutes leaves nearly all of a user's records without a release.
+const leastLasting = time.Hour
+
+// Judged are the errors that a plan is judged by, of the estimate and of the model alone: while the
+// budget lasts, as "geodither tune" plans for the time in which somebody reports. Where that is
+// less than an hour they are those of all reports.
+func (s Summary) Judged() (estimate, blind Errors) {
+	if s.LastsSeconds < leastLasting.Seconds() {
+		return s.Estimate, s.Blind
+	}
+	return s.EstimateLasting, s.BlindLasting
+}
+
+// LittleGain is [trial.LittleGain] of the mean distances that the plan is judged by.
+func (s Summary) LittleGain() string {
+	estimate, blind := s.Judged()
+	return trial.LittleGain(estimate.Mean, blind.Mean)
+}
 
 // When says at which times the tracks report.
 func (s Summary) When() string {
@@ -124,20 +144,25 @@ func (s Summary) When() string {
 	return text
 }
 
-// BudgetLine says what the error is while the budget lasts and after it, and is empty where the
-// budget outlasts the tracks.
-func (s Summary) BudgetLine() string {
+// Verdict says which error to expect, and under which assumption: while the budget lasts and after
+// it, unless the budget outlasts the tracks.
+func (s Summary) Verdict() string {
+	off := func(e Errors) string {
+		return fmt.Sprintf("%s on average, %s in the median", cli.Metres(e.Mean),
+			cli.Metres(e.Median))
+	}
 	if s.LastsSeconds == 0 {
-		return ""
+		return fmt.Sprintf("estimate off by %s; without any release (blind) by %s; %s",
+			off(s.Estimate), off(s.Blind), s.When())
 	}
-	after := "nothing is published, and the errors are those of the records that are published"
+	after := "while it is spent, nothing is published"
 	if s.EstimateSpent != (Errors{}) {
-		after = "the estimate is off by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
+		after = "while it is spent, by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
 	}
-	return fmt.Sprintf("while the budget lasts, about %v of reports from the start, the estimate "+
-		"is off by %s on average; while it is spent, %s",
-		time.Duration(s.LastsSeconds*float64(time.Second)).Round(time.Minute),
-		cli.Metres(s.EstimateLasting.Mean), after)
+	return fmt.Sprintf("while the budget lasts, about %s of reports from the start, estimate off "+
+		"by %s; without any release (blind) by %s; %s; %s",
+		cli.Duration(time.Duration(s.LastsSeconds*float64(time.Second)).Round(time.Minute)),
+		off(s.EstimateLasting), off(s.BlindLasting), after, s.When())
 }
 
 // LogValue returns the essentials for a log; "model inspect" prints the rest. Errors while the
@@ -180,8 +205,9 @@ func Log(
 		log.Info("expected error if people move as the model says; blind is without any release",
 			"expected", s)
 		if text := s.LittleGain(); text != "" {
+			estimate, blind := s.Judged()
 			log.Warn("the expected estimate gains little over publishing nothing", "advice", text,
-				"estimate_mean_m", Whole(s.Estimate.Mean), "blind_mean_m", Whole(s.Blind.Mean))
+				"estimate_mean_m", Whole(estimate.Mean), "blind_mean_m", Whole(blind.Mean))
 		}
 	}()
 	return func() {

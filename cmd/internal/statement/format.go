@@ -67,8 +67,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // number writes a number with the digits that it has, and no exponent.
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// sum writes a sum of ε, rounded to a billionth, the unit in which ε is counted.
-func sum(epsilon float64) string { return number(math.Round(epsilon*1e9) / 1e9) }
+// sum writes a sum of ε.
+func sum(epsilon float64) string { return number(engine.Rounded(epsilon)) }
 
 // atLeast writes a bound that was measured, rounded down to four decimals.
 func atLeast(x float64) string { return number(math.Floor(x*1e4) / 1e4) }

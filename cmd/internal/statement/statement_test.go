@@ -461,7 +461,7 @@ func TestExpected(t *testing.T) {
 	}
 	says := []string{
 		"off by " + cli.Metres(sheet.Expected.Estimate.Mean) + " on average",
-		"off by " + cli.Metres(sheet.Expected.Blind.Mean),
+		"(blind) by " + cli.Metres(sheet.Expected.Blind.Mean),
 		`every reader can compute that ("geodither smooth")`,
 		"after 1 night the estimate is off by " + cli.Metres(sheet.Homes[0].MedianM) + " (median)",
 		". To tell less, leave the nights out of",

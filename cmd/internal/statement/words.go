@@ -202,16 +202,14 @@ tell nothing of later ones then is an assumption.`,
 
 // expected says which error to expect, which has to be simulated.
 func expected(s *Sheet) string {
-	x, line, little := s.Expected, s.Expected.BudgetLine(), s.Expected.LittleGain()
-	return fmt.Sprintf(`If people move as the model says and report in each step (%s), an estimate
-is off by %s on average.%s The public model alone, without any release, is off by %s.%s Both are
+	x, little := s.Expected, s.Expected.LittleGain()
+	return fmt.Sprintf(`If people move as the model says and report in each step: %s.%s This is
 simulated, on %d tracks that are nobody's (seed %d); "geodither tune" measures the error on real
 traces. These are errors at the time of a record. Later records of a user tell more about earlier
 places: every reader can compute that ("geodither smooth"), so what records show of the past is
 nearer to the truth. "geodither tune" and "geodither sanitize --report" measure how near, and what
 all records have told about one moment.`,
-		x.When(), cli.Metres(x.Estimate.Mean), when(line != "", " In detail: "+line+"."),
-		cli.Metres(x.Blind.Mean), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
+		x.Verdict(), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
 }
 
 func composition(s *Sheet) string {

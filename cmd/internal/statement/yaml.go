@@ -229,10 +229,11 @@ func simulated(s *Sheet) string {
 	if x == nil {
 		return "  expected_error: " + null(askError) + "\n"
 	}
+	estimate, blind := x.Judged()
 	return `  expected_error:
-    estimate_mean_m: ` + number(expect.Whole(x.Estimate.Mean)) + `
-    estimate_median_m: ` + number(expect.Whole(x.Estimate.Median)) + `
-    blind_mean_m: ` + number(expect.Whole(x.Blind.Mean)) + `
+    estimate_mean_m: ` + number(expect.Whole(estimate.Mean)) + `
+    estimate_median_m: ` + number(expect.Whole(estimate.Median)) + `
+    blind_mean_m: ` + number(expect.Whole(blind.Mean)) + `
     details: |
 ` + scalar(6, expected(s)) + when(len(s.Homes) > 0, "\n  home: |\n"+scalar(4, homes(s))) +
 		when(oneMoment(s) != "", "\n  one_moment: |\n"+scalar(4, oneMoment(s))) + "\n"
