@@ -280,11 +280,8 @@ func (a *api) fleet(ctx context.Context, query url.Values, s Settings) (any, err
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {
 	start, err := count(query, "start", math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	since, err := count(query, "since", math.MaxInt)
-	if err != nil {
+	since, also := count(query, "since", math.MaxInt)
+	if err := cmp.Or(err, also); err != nil {
 		return nil, err
 	}
 	return a.public.live(start, int64(since)), nil

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -63,9 +64,7 @@ func (e errOther) Error() string { return string(e) }
 // The error is for the person at the page.
 func parseSettings(query url.Values) (Settings, error) {
 	s := DefaultSettings()
-	if name := query.Get("mechanism"); name != "" {
-		s.Mechanism = name
-	}
+	s.Mechanism = cmp.Or(query.Get("mechanism"), s.Mechanism)
 	for _, knob := range []struct {
 		name string
 		to   *float64

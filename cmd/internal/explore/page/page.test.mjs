@@ -97,6 +97,13 @@ async function settled(page) {
   await calm(page, 400); // until the address has it
 }
 
+// saved reads the vectors of what is seen.
+async function saved(page, read) {
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("#take-svg")]);
+  const text = readFileSync(await file.path(), "utf8");
+  return (await page.evaluateHandle((svg) => new DOMParser().parseFromString(svg, "image/svg+xml").documentElement, text)).evaluate(read);
+}
+
 // show writes a length as the page does.
 const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
 
@@ -135,7 +142,7 @@ test("a newcomer sees a bus, where it hides, and the guess", async (t) => {
   assert.match(await page.textContent("#side"), /Secret side/);
   assert.match(await page.textContent("#caption"), /bus-\d+ is really at/);
   assert.match(await page.textContent(".says"), /What ε = 1 means.*2\.7.*73 %/);
-  await page.waitForFunction(() => /somebody who rides in bus-\d+\. There are \d+ releases, .*Σε = \d+\. .*from the truth in the median/
+  await page.waitForFunction(() => /somebody who rides in bus-\d+\. The whole trace has \d+ releases, .*Σε = \d+\. .*from the truth in the median/
     .test(document.querySelector("#mine").textContent));
   assert.equal(await page.isVisible("#wrong"), false);
   await shot(page, "step");
@@ -181,11 +188,12 @@ test("another vehicle, another time, play and the map's own moves", async (t) =>
   await settled(page);
   assert.match(await page.textContent("#caption"), /bus-4842/);
   assert.match(page.url(), /user=bus-4842/);
+  await page.keyboard.press("0");
   const before = await ink(page);
   await page.keyboard.press("+");
-  assert.notEqual(await ink(page), before);
+  assert.ok(await ink(page) !== before);
   await page.keyboard.press("0");
-  assert.equal(await ink(page), before);
+  assert.ok(await ink(page) === before);
 });
 
 test("the numbers are those of the answers", async (t) => {
@@ -198,8 +206,13 @@ test("the numbers are those of the answers", async (t) => {
     return (await fetch(`api/course?${query}`)).json();
   });
   const facts = await page.textContent(".facts");
-  assert.ok(facts.includes(`Releases${answer.summary.releases}`), facts);
-  assert.ok(facts.includes(`Σε${answer.summary.spent}`), facts);
+  assert.ok(facts.includes(`Trace: Σε${answer.summary.spent}`), facts);
+  assert.ok(answer.spent[40] < answer.summary.spent && facts.includes(`Σε so far${answer.spent[40]}Trace: `), facts);
+  for (const view of ["day", "odds"]) { // say the same
+    await page.click(`#tab-${view}`);
+    await settled(page);
+    assert.match(await page.textContent(`#${view}-facts`), new RegExp(`Σε so far${answer.spent[40]}\\D`));
+  }
   const shown = show(answer.summary.estimate_m.median / 1000);
   assert.ok(facts.includes(shown), `${facts} lacks ${shown}`);
 });
@@ -251,6 +264,9 @@ test("four ε beside each other, of which a click takes one", async (t) => {
     [0.5, 1, 2, 4].map((epsilon, i) => `ε = ${epsilon}: within ${show(within[i])}`));
   const drawn = await page.$$("#step .four canvas");
   assert.equal(new Set(await Promise.all(drawn.map((c) => c.evaluate((e) => e.toDataURL())))).size, 4);
+  for (const b of await page.$$("#step .four button")) {
+    assert.ok(await b.evaluate((e) => e.clientHeight < 40 && e.getBoundingClientRect().right < e.parentElement.getBoundingClientRect().right), "a label does not fit");
+  }
   for (const c of drawn) assert.ok(await c.evaluate((e) => e.getBoundingClientRect().bottom < 720 && e.getBoundingClientRect().width > 150));
   for (const at of ["#take-config", "#show-truth"]) assert.ok(await page.$eval(at, (e) => e.getBoundingClientRect().bottom) < 720, `${at} is cut`);
   await shot(page, "four");
@@ -274,17 +290,24 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
     (await fetch(`api/${q}user=bus-4722&epsilon=1&budget=50&from=0`)).json())));
   const median = (all) => [(all.length - 1) >> 1, all.length >> 1].reduce((sum, i) => sum + all.toSorted((a, b) => a - b)[i] / 2, 0);
   const has = (text) => page.waitForFunction((part) => document.querySelector("#day-facts").textContent.includes(part), text);
-  await has(`Median, day${show(course.summary.estimate_m.median / 1000)}… smoothed${show(median(past.off_km))}`);
-  await has(`… smoothed${show(past.off_km[40])}`);
+  await has(`Trace: median${show(course.summary.estimate_m.median / 1000)}Trace: smoothed${show(median(past.off_km))}`);
+  await has(`Smoothed, now${show(past.off_km[40])}`);
+  const off = course.estimate_x.map((x, i) => Math.hypot(x - course.truth_x[i], course.estimate_y[i] - course.truth_y[i]));
+  for (const [verb, holds] of [["tell more", (i) => past.off_km[i] < off[i]], ["mislead", (i) => past.off_km[i] > off[i]]]) {
+    const i = off.findIndex((_, k) => k > 40 && holds(k));
+    await page.locator("#time").fill(String(i));
+    await page.waitForFunction((text) => document.querySelector("#day-caption").textContent.includes(text),
+      `At this moment later records ${verb}: ${show(past.off_km[i])} off instead of ${show(off[i])}.`);
+  }
   assert.equal(course.summary.spent, 50, "the budget is not reached");
   await page.locator("#time").fill(String(course.total - 1));
-  await has("Spent, Σε50 of 50");
-  assert.equal(await page.locator("#day .chart .limit").count(), 1);
+  await has("Σε so far50 of 50");
+  assert.equal(await page.locator('#day .chart [stroke-dasharray="8 4"][d^=M]').count(), 1);
   await shot(page, "day");
   await page.selectOption("#a-hours", "16:30-17:30");
   await page.selectOption("#a-budget", "0");
   const { summary } = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&epsilon=1&hours=16:30-17:30")).json());
-  await has(`Spent, Σε${summary.spent}`);
+  await has(`Σε so far${summary.spent}`);
   assert.ok(summary.spent > 50 && summary.spent < course.total, "the hours leave nothing out");
   assert.match(page.url(), /lag=-1/);
   await page.click("#day .chart", { position: { x: 300, y: 100 } });
@@ -308,13 +331,21 @@ test("what an attacker learns about two places and a home, within bounds", async
     return { top: band.top - box.top, bottom: box.bottom - band.bottom, labels: lines.slice(0, -3).map((l) => Math.round(l.top)).sort((a, b) => a - b) };
   });
   assert.ok(chart.top > 0 && chart.bottom > 0, JSON.stringify(chart));
+  // Each curve lies within its own bound: that of the records up to then, and that of all.
+  const [learned, later, ...bounds] = await page.$$eval("#odds .chart .series", (all) => all.map((e) => e.getAttribute("d").split(/[ML]/).slice(1).map((p) => p.split(" ").map(Number))));
+  const [up, over, , down, under] = bounds.map((points) => new Map(points));
+  for (const [curve, high, low] of [[learned, up, down], [later, over, under]]) {
+    assert.ok(curve.length > 200 && curve.every(([x, y]) => y >= high.get(x) - 0.2 && y <= low.get(x) + 0.2), "a curve leaves its bound");
+  }
+  assert.ok(later.some(([x, y]) => y < up.get(x) || y > down.get(x)), "the bound at the time bounds later records too here: this test shows nothing");
   chart.labels.forEach((y, i) => assert.ok(i === 0 || y - chart.labels[i - 1] >= 12, String(chart.labels)));
   await page.waitForFunction(() => document.querySelectorAll("#home tbody tr").length === 3);
   const habit = await page.evaluate(async () => (await fetch("api/habit")).json());
   assert.equal(habit.moment, null);
   const sure = habit.homes[2].posterior;
   assert.ok((await page.textContent("#home tbody tr:last-child")).includes(sure >= 0.1 ? `${(100 * sure).toFixed(0)} %` : "%"));
-  assert.match(await page.textContent("#odds-facts"), /Bound e\^Σε× 10\^36.*Moment’s bounde\^Σε alone$/);
+  assert.match(await page.textContent("#home p"), /^After 14 nights an attacker (has found the home|guesses the home [\d.]+ k?m off), and gives the true cell [\d.]+ %\./);
+  assert.match(await page.textContent("#odds-facts"), /Bound so far× 10\^36Σε so far84By all.*Bound of all× 10\^82Moment’s bounde\^Σε alone$/);
   await page.focus("#pick-a");
   await page.keyboard.press("Enter");
   await page.keyboard.press("Shift+ArrowUp");
@@ -419,8 +450,8 @@ test("the fleet, as its records tell it and as it was", async (t) => {
   const offs = [last.counted_off, last.fitted_off, last.blind_off].map((x) => `${Math.round(100 * x)} %`).join("");
   assert.ok((await rows.at(-1).textContent()).endsWith(offs), offs);
   assert.ok(last.vehicles > 900 && last.counted_off < last.fitted_off, "a thousand vehicles are no fleet");
-  assert.match(await page.textContent(".fleet .says:visible"), /Zones are 0\.75 km wide/);
-  assert.match(await page.textContent("#fleet-facts"), /ε of the counts1 a day.*Σε of the records4/);
+  assert.match(await page.textContent(".says:visible"), /Zones are 0\.75 km wide/);
+  assert.match(await page.textContent("#fleet-facts"), /ε of the counts1 a day.*Σε of the records4.*Records of ε = 1 add little to the model here, so their estimate looks like the model alone/);
   await calm(page, 300);
   const maps = await page.$$("#fleet canvas[role=img]");
   assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 4);
@@ -431,6 +462,85 @@ test("the fleet, as its records tell it and as it was", async (t) => {
   assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
   for (const box of await page.$$(".wide")) assert.ok(await box.evaluate((e) => e.scrollWidth <= e.clientWidth), "a table is cut");
   await shot(page, "fleet", true);
+  await page.locator("#a-epsilon").fill("10"); // ε = 6
+  await settled(page);
+  await page.click(".windows tbody tr:last-child button");
+  await settled(page);
+  const { fitted_off, blind_off } = await page.evaluate(async () => (await (await fetch("api/fleet?epsilon=6")).json()).windows.at(-1));
+  assert.ok(fitted_off < 0.8 * blind_off, `${fitted_off} of ${blind_off}`);
+  assert.doesNotMatch(await page.textContent("#fleet-facts"), /add little/);
+});
+
+test("named areas of an outline are the zones of the fleet", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "page-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "zones.geojson");
+  const zone = (name, west, south, east, north) => ({ type: "Feature", properties: { name }, geometry: {
+    type: "Polygon", coordinates: [[[west, south], [east, south], [east, north], [west, north], [west, south]]] } });
+  writeFileSync(file, JSON.stringify({ type: "FeatureCollection", features: [zone("Centre", -2.995, 53.395, -2.955, 53.425),
+    zone("Anfield", -2.985, 53.425, -2.945, 53.445), zone("Norris Green", -2.945, 53.43, -2.905, 53.455), zone("Fazakerley", -2.95, 53.455, -2.89, 53.485)] }));
+  const served = await own(t, ["explore", "--outline", file]);
+  const page = await open(t, `${served.url}#view=fleet&epsilon=4`);
+  await page.waitForSelector(".windows tbody tr");
+  await settled(page);
+  assert.match(await page.textContent(".says:visible"), /Zones are the 4 named areas of the outline, and the rest of the map/);
+  const words = await saved(page, (svg) => [...svg.querySelectorAll("text")].map((e) => e.textContent));
+  for (const name of ["Centre", "Anfield", "Norris Green", "Fazakerley"]) assert.equal(words.filter((word) => word === name).length, 4, `${words}`);
+  const truth = await page.evaluate(async () => {
+    const start = (await (await fetch("api/fleet?epsilon=4")).json()).windows.at(-1).start_ms;
+    const { data } = (await (await fetch(`api/fleet?epsilon=4&start_ms=${start}`)).json()).truth;
+    return new Set(atob(data).match(/../gs)).size; // cells have the number of their zone
+  });
+  assert.ok(truth >= 3 && truth <= 6, `${truth} different numbers`);
+  await shot(page, "zones");
+});
+
+test("all controls are on a low screen, and the map leaves room for what is drawn", async (t) => {
+  for (const [width, height] of [[1280, 720], [390, 844]]) {
+    const page = await open(t, server.url, { viewport: { width, height } });
+    for (const view of ["step", "day", "odds", "fleet"]) {
+      await page.click(`#tab-${view}`);
+      await settled(page);
+      for (const tab of await page.$$("[role=tab]")) {
+        assert.ok(await tab.evaluate((e) => e.getBoundingClientRect().left >= 0 && e.getBoundingClientRect().right <= innerWidth && e.scrollWidth <= e.clientWidth), "a tab is cut");
+      }
+      if (width > 1000) {
+        const low = await page.$$eval(`#a-again, #a-mechanism, #take-config, #${view} .legend`, (all) => Math.max(...all.map((e) => e.getBoundingClientRect().bottom)));
+        assert.ok(low <= height, `${view}: controls end at ${low}`);
+      }
+      const room = await saved(page, (svg) => {
+        const part = svg.querySelector("svg");
+        const frame = [...part.querySelectorAll("path[fill=none]")].map((e) => [e.getAttribute("d").match(/^M0 0h([\d.]+)v[\d.]+h-\1Z$/), e.getAttribute("transform").match(/[\d.]+/g).map(Number)]).find(([d]) => d);
+        const circle = part.querySelector('[stroke-dasharray="7 5"]')?.getAttribute("d").match(/[-\d.]+/g).map(Number);
+        return { east: frame[1][0] + Number(frame[0][1]) * frame[1][2], circle, width: Number(part.getAttribute("width")), height: Number(part.getAttribute("height")) };
+      });
+      const zoom = await page.$eval(`#${view} .zoom`, (e) => e.getBoundingClientRect().left - e.parentElement.getBoundingClientRect().left);
+      assert.ok(room.east <= zoom, `${view} at ${width}: the map ends at ${room.east}, the buttons begin at ${zoom}`);
+      if (view === "step" || view === "odds") {
+        const [x, top, r] = room.circle;
+        assert.ok(x - r >= 0 && x + r <= room.width && top >= 0 && top + 2 * r <= room.height, `${view} at ${width}: the circle is cut: ${JSON.stringify(room)}`);
+      }
+    }
+  }
+});
+
+test("what is believed a little is seen, in the dark too", async (t) => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await open(t, `${server.url}#view=step&user=bus-4720&fix=189`, { colorScheme });
+    await settled(page);
+    const contrasts = await saved(page, (svg) => {
+      const light = (c) => c.map((x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4)).reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0.05);
+      const rgb = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim().match(/[0-9a-f]{2}/g).map((x) => parseInt(x, 16));
+      const [paper, ink] = [rgb("--paper"), rgb("--posterior")];
+      const all = [...svg.querySelectorAll("path")].filter((e) => e.getAttribute("fill") === getComputedStyle(document.documentElement).getPropertyValue("--posterior").trim());
+      return all.flatMap((e) => {
+        const mixed = light(paper.map((x, i) => x + (ink[i] - x) * Number(e.getAttribute("fill-opacity"))));
+        return Array(e.getAttribute("d").match(/M/g).length).fill(Math.max(mixed, light(paper)) / Math.min(mixed, light(paper)));
+      }).sort((a, b) => a - b);
+    });
+    const median = contrasts[contrasts.length >> 1];
+    assert.ok(median > 1.1, `${colorScheme}: the contrast of half of ${contrasts.length} cells is below ${median}`);
+  }
 });
 
 test("a fleet that nobody waits for any more is given up", async (t) => {
@@ -545,6 +655,9 @@ test("a picture, its numbers and its settings can be saved", async (t) => {
   await page.keyboard.press("Shift+ArrowLeft"); // the vehicle is where the name of A stands
   await settled(page);
   const places = (await drawn()).words;
+  const fills = await saved(page, (svg) => [...svg.querySelectorAll("svg > svg path")].map((e) => e.getAttribute("fill")).filter((fill) => /^#/.test(fill)));
+  const css = (name) => page.evaluate((n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim(), name);
+  assert.ok(fills.lastIndexOf(await css("--truth")) > fills.lastIndexOf(await css("--estimate")), "a place covers the truth");
   assert.ok(places.includes("A") && places.includes("B"), String(places));
   const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4&budget=200&hours=06:00-23:00")).json());
   const lines = (await take("numbers")).content.toString().trim().split("\n");

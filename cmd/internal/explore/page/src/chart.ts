@@ -12,9 +12,7 @@ export interface Chart {
   // pause is how long nothing may come, ms, before a line is broken.
   pause: number;
   series: Series[];
-  // bound, if any, draws a band between -bound and bound.
-  bound?: number[];
-  limits?: number[]; // lines across
+  bound?: number; // of a band between -bound and bound
   scale?: (y: number) => number; // of the axis; nothing: in proportion
   width: number; height: number;
   low: number; high: number;
@@ -53,10 +51,7 @@ export function draw(chart: Chart): SVGElement {
   const f = chart.scale ?? ((v: number) => v);
   const y = (v: number) => top + ((f(chart.high) - f(v)) / (f(chart.high) - f(chart.low))) * (height - top - bottom);
   if (chart.bound) {
-    const up = chart.bound.map((b, i) => `${x(i)},${y(b)}`);
-    const down = chart.bound.map((b, i) => `${x(i)},${y(-b)}`).reverse();
-    svg.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }),
-      element("polyline", { points: up.join(" "), class: "bound" }), element("polyline", { points: down.join(" "), class: "bound" }));
+    svg.append(element("rect", { x: left, y: y(chart.bound), width: width - left - right, height: y(-chart.bound) - y(chart.bound), class: "band" }));
   }
   const labels: number[] = []; // where they stand: none lies on another
   for (const t of chart.ticks) {
@@ -64,9 +59,6 @@ export function draw(chart: Chart): SVGElement {
     labels.push(y(t));
     svg.append(element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), class: "axis" }));
     svg.append(element("text", { x: left - 8, y: y(t) + 4, "text-anchor": "end" }, chart.tick(t)));
-  }
-  for (const at of chart.limits ?? []) {
-    svg.append(element("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), class: "limit" }));
   }
   const marks = width < 500 ? 2 : 4;
   for (let k = 0; k <= marks; k++) {

@@ -1,19 +1,15 @@
 // One vehicle's day: where it was, what its records said then, and what they say afterwards.
 
-import { Column, Course, MapInfo, Past, Place, Settings } from "./api";
+import { Column, Course, MapInfo, Past, Settings } from "./api";
 import { draw, ticks } from "./chart";
 import { named } from "./knobs";
 import { distance, fact, make, metres, sum, tall } from "./look";
-import { Camera, MapView, Pen } from "./map";
+import { Camera, MapView, Pen, place } from "./map";
 import { Latest, State } from "./state";
 import { legend, pauseOf, seen, zoomer } from "./stepview";
 
 // Day is what is known of a vehicle under some settings.
 interface Day { settings: Settings; map: MapInfo; course: Course; past: Past }
-
-function place(x: Column, y: Column, i: number): Place | null {
-  return typeof x[i] === "number" && typeof y[i] === "number" ? { x: x[i]!, y: y[i]! } : null;
-}
 
 // off is how far places are from the truth, km.
 function off(c: Course, x: Column, y: Column): Column {
@@ -27,6 +23,12 @@ function median(values: Column): number | null {
   const known = values.filter((v): v is number => v !== null && v !== undefined).sort((a, b) => a - b);
   const n = known.length;
   return n === 0 ? null : (known[(n - 1) >> 1]! + known[n >> 1]!) / 2;
+}
+
+// gain says what later records change.
+function gain(when: string, later: number | null | undefined, then: number | null | undefined): string {
+  if (typeof later !== "number" || typeof then !== "number") return "";
+  return ` ${when} ${later < then ? "tell more" : later > then ? "mislead" : "change nothing"}: ${metres(later)} off instead of ${metres(then)}.`;
 }
 
 // DayView is the view of a day.
@@ -54,7 +56,7 @@ export class DayView {
       legend([
         { sign: "line", colour: "truth", text: "where it was", secret: true },
         { sign: "line", colour: "estimate", text: "guess at the time" },
-        { sign: "line", colour: "release", text: "guess with later records (smoothed)" },
+        { sign: "line", colour: "release", text: "smoothed guess" },
         { sign: "line", colour: "blind", text: "without any record" },
       ]));
   }
@@ -75,28 +77,14 @@ export class DayView {
   // paint draws the ways of the day up to now, and where all three are.
   private paint(pen: Pen, { course: c, past }: Day): void {
     const now = this.state.fix;
-    const way = (x: Column, y: Column, name: string, width: number, opacity: number) => {
-      let part: Place[] = [];
-      for (let i = 0; i <= now; i++) {
-        const p = place(x, y, i);
-        if (i > 0 && c.time_ms[i]! - c.time_ms[i - 1]! > pauseOf(pen.map)) part = this.line(pen, part, name, width, opacity);
-        if (p) part.push(p);
-      }
-      this.line(pen, part, name, width, opacity);
-    };
-    way(c.estimate_x, c.estimate_y, "estimate", 1.2, 0.6);
-    way(past.x, past.y, "release", 2.2, 0.9);
-    way(c.truth_x, c.truth_y, "truth", 2.4, 1);
-    const at = (x: Column, y: Column) => place(x, y, now);
-    const [told, back] = [at(c.estimate_x, c.estimate_y), at(past.x, past.y)];
+    const times = c.time_ms.slice(0, now + 1);
+    pen.way(c.estimate_x, c.estimate_y, times, pauseOf(pen.map), "estimate", 1.2, 0.6);
+    pen.way(past.x, past.y, times, pauseOf(pen.map), "release", 2.2, 0.9);
+    pen.way(c.truth_x, c.truth_y, times, pauseOf(pen.map), "truth", 2.4, 1);
+    const [told, back] = [place(c.estimate_x, c.estimate_y, now), place(past.x, past.y, now)];
     if (told) pen.mark(told, "cross", "estimate", 8);
     if (back) pen.mark(back, "diamond", "release", 7);
     pen.mark({ x: c.truth_x[now]!, y: c.truth_y[now]! }, "disc", "truth", 7, c.user, "below");
-  }
-
-  private line(pen: Pen, part: Place[], name: string, width: number, opacity: number): Place[] {
-    if (part.length > 1) pen.line(part, name, width, { opacity });
-    return [];
   }
 
   private render(): void {
@@ -110,15 +98,16 @@ export class DayView {
     const each = (of: (d: Day, i: number) => string) => this.days.map(of).join(" | ");
     this.facts.replaceChildren(
       fact("Off now", each((_, i) => metres(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
-      fact("… smoothed", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
-      fact("Spent, Σε", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "so far today, and the budget"),
-      fact("Median, day", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
-      fact("… smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
-      fact("… no records", metres(median(blind)), "by the model alone"));
+      fact("Smoothed, now", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
+      fact("Σε so far", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "the sum of ε of the releases up to now, and the budget of a day"),
+      fact("Trace: median", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
+      fact("Trace: smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
+      fact("Trace: no record", metres(median(blind)), "by the model alone"));
     const { course } = day;
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
     this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`
-      : "Everybody who keeps the records can smooth them: later records tell more about where the vehicle was. It costs no ε.";
+      : `Everybody can smooth the records, at no ε.${gain("At this moment later records", back[0]![now], told[0]![now])}` +
+        gain("Over the trace, in the median, they", median(back[0]!), median(told[0]!));
     const spans = { times: course.time_ms, pause: pauseOf(day.map), now, low: 0, width: 430, height: tall(2),
       onPick: (i: number) => {
         this.state.fix = i;
@@ -136,9 +125,10 @@ export class DayView {
     const budget = Math.max(...this.days.map((d) => d.settings.budget));
     const spent = this.days.map((d) => d.course.spent);
     const most = 1.06 * Math.max(budget, 1, ...spent.map((s) => s[s.length - 1] ?? 0));
-    this.cost.replaceChildren(make("h2", {}, budget ? `Σε of the day, and the budget of ${budget}` : "Σε of the day, without a budget"), draw({ ...spans,
+    this.cost.replaceChildren(make("h2", {}, budget ? `Σε so far, and the budget of ${budget} a day` : "Σε so far, without a budget"), draw({ ...spans,
       label: `Sum of epsilon over the day${budget ? `, and the budget of ${budget}` : ""}`,
-      series: spent.map((values, i) => ({ values, colour: "accent", dash: i ? "6 4" : "" })),
-      high: most, ticks: ticks(0, most, 4), tick: sum, limits: budget ? [budget] : [] }));
+      series: [...spent.map((values, i) => ({ values, colour: "accent", dash: i ? "6 4" : "" })),
+        { values: course.time_ms.map(() => budget || null), colour: "truth", dash: "8 4" }],
+      high: most, ticks: ticks(0, most, 4), tick: sum }));
   }
 }

@@ -18,7 +18,9 @@ const pictures: { of: Of; title: string; says: string; colour: string }[] = [
 // FleetView is the view of all users, or of a topic where there is no state.
 export class FleetView {
   readonly element: HTMLElement;
-  readonly facts = make("dl", { class: "facts" });
+  private readonly tiles = make("dl", { class: "facts" });
+  private readonly why = make("p", { class: "small after" });
+  readonly facts = make("div", {}, this.tiles, this.why);
   readonly beside: HTMLElement;
   readonly maps: MapView[];
   private start = 0;
@@ -42,10 +44,10 @@ export class FleetView {
     });
     this.maps = this.pictures.map(({ view }) => view);
     this.element = make("div", {}, make("div", { class: "two" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
-      make("figure", { class: "picture half" }, view.canvas,
-        make("figcaption", { class: of === "truth" ? "corner secret" : "corner", title: says }, title),
-        note, scale, i === 1 ? zoomer(view) : null))));
-    this.beside = make("div", { class: "fleet" },
+      make("figure", { class: "picture half" },
+        make("figcaption", { title: says }, make("span", { class: of === "truth" ? "corner secret" : "corner" }, title), scale),
+        view.canvas, note, i === 1 ? zoomer(view) : null))));
+    this.beside = make("div", { class: "stack" },
       make("section", { class: "card" }, this.says),
       make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table));
   }
@@ -92,7 +94,7 @@ export class FleetView {
       const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
       note.hidden = !lacks;
       note.textContent = crowds.no_estimate;
-      scale.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} vehicles in a zone`;
+      scale.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} a zone`;
     }
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
     const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
@@ -119,12 +121,14 @@ export class FleetView {
       return;
     }
     if (!("settings" in crowds)) {
-      this.facts.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(crowds.windows.length)));
+      this.tiles.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(crowds.windows.length)));
       this.says.replaceChildren(make("p", {}, "Estimated from all records of the topic together: a single draw is mostly noise, and the noise of many averages out. " +
         "With a handful of vehicles it tells about individual people, so do not publish it."));
       return;
     }
-    this.facts.replaceChildren(
+    this.why.textContent = crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off
+      ? `Records of ε = ${sum(crowds.settings.epsilon)} add little to the model here, so their estimate looks like the model alone: turn ε up, or publish counts.` : "";
+    this.tiles.replaceChildren(
       fact("Counts are off", off(crowd.counted_off), "the share of the vehicles that would have to be in another zone"),
       fact("Records are off", off(crowd.fitted_off), "the same, for the estimate from all records"),
       fact("Model is off", off(crowd.blind_off), "the same, without any record"),
@@ -134,8 +138,7 @@ export class FleetView {
     this.says.replaceChildren(
       make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which move by the model of the buses" : "vehicles"}.* ` +
         `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. ${crowds.zones}` +
-        (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`) +
-        (crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off ? " *At this ε that is hardly better than the model alone:* turn ε up, or publish counts." : ""))),
+        (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
         "A zone with few vehicles tells about single people: do not publish such a zone alone."));
   }

@@ -144,14 +144,7 @@ export class LiveView {
     const last = way ? way.user.length - 1 : -1;
     if (!way || last < 0) return;
     const at = { x: way.estimate_x[last]!, y: way.estimate_y[last]! };
-    let from = 0;
-    const pause = 10_000 * pen.map.step_s;
-    for (let i = 1; i <= last + 1; i++) { // the line is broken where nothing came for long
-      if (i <= last && way.time_ms[i]! - way.time_ms[i - 1]! <= pause) continue;
-      const part = way.estimate_x.slice(from, i).map((x, k) => ({ x, y: way.estimate_y[from + k]! }));
-      pen.line(part, "estimate", 1.4, { opacity: 0.55 });
-      from = i;
-    }
+    pen.way(way.estimate_x, way.estimate_y, way.time_ms, 10_000 * pen.map.step_s, "estimate", 1.4, 0.55);
     pen.ellipse(at, way.radius_km[last]!, way.radius_km[last]!, 0, "estimate", 2, { dash: [7, 5] });
     if (way.major_km[last] !== null) {
       pen.ellipse(at, way.major_km[last]!, way.minor_km[last]!, way.azimuth_deg[last]!, "estimate", 1.5, { filled: 0.12 });

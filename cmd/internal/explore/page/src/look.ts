@@ -5,9 +5,10 @@
 class Colours {
   readonly watchers = new Set<() => void>();
   private known = new Map<string, string>();
+  readonly scheme = matchMedia("(prefers-color-scheme: dark)");
 
   constructor() {
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    this.scheme.addEventListener("change", () => {
       this.known.clear();
       for (const watcher of this.watchers) watcher();
     });

@@ -291,7 +291,6 @@ class Page {
     const track = this.now.track && this.state;
     const acts: Record<string, () => void> = {
       "+": () => this.now.maps[0]?.zoom(1.5),
-      "=": () => this.now.maps[0]?.zoom(1.5),
       "-": () => this.now.maps[0]?.zoom(1 / 1.5),
       "0": () => this.now.maps[0]?.fit(),
     };
@@ -304,7 +303,7 @@ class Page {
       acts["ArrowDown"] = () => this.now.move!(1);
       acts["ArrowUp"] = () => this.now.move!(-1);
     }
-    const act = acts[e.key];
+    const act = acts[e.key === "=" ? "+" : e.key];
     if (!act) return;
     e.preventDefault();
     act();

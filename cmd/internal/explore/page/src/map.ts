@@ -1,7 +1,7 @@
 // A map of cells on a canvas: no tiles, nothing from outside. Places are in kilometres east and
 // north of the map's south-west corner.
 
-import { Field, Line, MapInfo, Place } from "./api";
+import { Column, Field, Line, MapInfo, Place } from "./api";
 import { element } from "./chart";
 import { colour, make } from "./look";
 import { At, CanvasSurface, Font, Ink, Path, Ramp, Shape, stays, Surface, SVGSurface, wide } from "./surface";
@@ -75,12 +75,22 @@ export class Camera {
 
   // scale is how many pixels a kilometre has on a canvas.
   scale(map: MapInfo, width: number, height: number): number {
-    return this.nearness * 0.96 * Math.min(width / map.width, height / map.height) / map.cell_km;
+    return this.nearness * Math.min(Math.max(40, width - 68) / map.width, Math.max(40, height - 46) / map.height) / map.cell_km;
+  }
+
+  // middle is where on a canvas it looks at: beside the buttons, and above the scale.
+  middle(width: number, height: number): [x: number, y: number] {
+    return [width / 2 - 22, height / 2 - 11];
   }
 
   changed(): void {
     for (const watcher of this.watchers) watcher();
   }
+}
+
+// place is the place of a row, if it has one.
+export function place(x: Column, y: Column, i: number): Place | null {
+  return typeof x[i] === "number" && typeof y[i] === "number" ? { x: x[i]!, y: y[i]! } : null;
 }
 
 // How is how a pen draws, beside the colour and the width of a line.
@@ -103,10 +113,8 @@ export class Pen {
   private readonly labels: [x: number, y: number, long: number][] = []; // that stand already
 
   at(p: Place): [number, number] {
-    return [
-      this.width / 2 + (p.x - this.camera.x) * this.scale,
-      this.height / 2 - (p.y - this.camera.y) * this.scale,
-    ];
+    const [x, y] = this.camera.middle(this.width, this.height);
+    return [x + (p.x - this.camera.x) * this.scale, y - (p.y - this.camera.y) * this.scale];
   }
 
   // from is where shapes lie whose units are so many kilometres long, to the north.
@@ -132,7 +140,7 @@ export class Pen {
     for (const write of this.words) write();
     for (const [name, p] of names) {
       const [x, y] = this.at(p);
-      if (x > 0 && y > 40 && x < this.width && y < this.height - 44) this.word(name, x, y, "soft", { size: 12, weight: 400 }, true);
+      if (x > 0 && y > 10 && x < this.width && y < this.height - 36) this.word(name, x, y, "soft", { size: 12, weight: 400 }, true);
     }
   }
 
@@ -153,6 +161,16 @@ export class Pen {
       places.forEach((p, i) => path[i ? "lineTo" : "moveTo"](...this.at(p)));
       if (how.close) path.closePath();
     }, name, width, how);
+  }
+
+  // way draws where something was at some times. It is broken where nothing came for long.
+  way(x: Column, y: Column, times: number[], pause: number, name: string, width: number, opacity: number): void {
+    const parts: Place[][] = [[]];
+    times.forEach((time, i) => {
+      if (i > 0 && time - times[i - 1]! > pause) parts.push([]);
+      parts.at(-1)!.push(...[place(x, y, i)].filter((p) => p !== null));
+    });
+    for (const part of parts) this.line(part, name, width, { opacity });
   }
 
   private ink(shape: Shape, name: string, width: number, how: How): void {
@@ -238,8 +256,8 @@ export class MapView {
   // closer is called when another part of a map should be fetched, which is too large to be sent
   // cell by cell; the part is as the server takes it.
   closer: ((view: string) => void) | null = null;
-  // opened is called when a map is seen for the first time, whole.
-  opened: ((camera: Camera) => void) | null = null;
+  // opened is called when a map is seen for the first time, and when the whole of it is wanted.
+  opened: ((camera: Camera, whole: boolean) => void) | null = null;
   outline: Outline | null = null; // for orientation
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
@@ -269,20 +287,20 @@ export class MapView {
     this.halves = halves;
     this.names.forEach((name, i) => (name.textContent = `${"AB"[i]}: ${halves[i]?.name}`));
     for (const part of [...this.names, this.edge]) part.hidden = halves.length < 2;
-    if (this.camera.fit(map)) this.opened?.(this.camera);
+    if (this.camera.fit(map)) this.opened?.(this.camera, false);
     if (!this.place.isConnected) this.say(MapView.town);
     this.redraw();
   }
 
   fit(): void {
-    if (this.map) this.camera.fit(this.map, true);
+    if (this.map && this.camera.fit(this.map, true)) this.opened?.(this.camera, true);
   }
 
   zoom(factor: number, x?: number, y?: number): void {
     const box = this.canvas.getBoundingClientRect();
-    const dx = (x ?? box.width / 2) - box.width / 2;
-    const dy = (y ?? box.height / 2) - box.height / 2;
     const c = this.camera;
+    const [east, south] = c.middle(box.width, box.height);
+    const [dx, dy] = [(x ?? east) - east, (y ?? south) - south];
     const before = this.scale;
     c.nearness = Math.min(1e4, Math.max(0.1, c.nearness * factor));
     c.x += dx / before - dx / this.scale;
@@ -384,10 +402,8 @@ export class MapView {
   // under is the place under the pointer.
   private under(e: PointerEvent): Place {
     const box = this.canvas.getBoundingClientRect();
-    return {
-      x: this.camera.x + (e.offsetX - box.width / 2) / this.scale,
-      y: this.camera.y - (e.offsetY - box.height / 2) / this.scale,
-    };
+    const [x, y] = this.camera.middle(box.width, box.height);
+    return { x: this.camera.x + (e.offsetX - x) / this.scale, y: this.camera.y - (e.offsetY - y) / this.scale };
   }
 
   private tell(p: Place): void {

@@ -28,7 +28,7 @@ export class OddsView {
   private readonly buttons: Record<"a" | "b", HTMLButtonElement>;
   private readonly says = make("div", { class: "says", id: "verdict", "aria-live": "polite" });
   private readonly learned = make("div");
-  private readonly home = make("div", { id: "home" });
+  private readonly home = make("section", { class: "card", id: "home" });
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-label": "Map of two places", "aria-describedby": "verdict" });
@@ -46,16 +46,17 @@ export class OddsView {
       make("div", { class: "two" },
         make("div", {}, make("div", { class: "picture low pick" }, canvas, zoomer(this.map)),
           make("div", { class: "bar small after" }, this.buttons.a, this.buttons.b,
-            make("span", { class: "soft" }, "by a click, or by Shift and arrows"))),
-        make("div", { class: "stack" }, this.learned, this.home)),
-      legend([
-        { sign: "disc", colour: "truth", text: "the truth", secret: true },
-        { sign: "fill", colour: "posterior", text: "observer’s belief" },
-        { sign: "line", colour: "estimate", text: "by the records up to then" },
-        { sign: "line", colour: "release", text: "by later ones too" },
-        { sign: "line", colour: "posterior", text: "the bound e^Σε so far" },
-        { sign: "dashes", colour: "truth", text: "the bound of one moment" },
-      ]));
+            make("span", { class: "soft" }, "by click, or Shift + arrows")),
+          legend([
+            { sign: "disc", colour: "truth", text: "the truth", secret: true },
+            { sign: "fill", colour: "posterior", text: "observer’s belief" },
+            { sign: "line", colour: "estimate", text: "by the records up to then" },
+            { sign: "line", colour: "release", text: "by later ones too" },
+            { sign: "dashes", colour: "estimate", text: "the bound e^Σε so far" },
+            { sign: "dashes", colour: "release", text: "the bound e^Σε of all" },
+            { sign: "dashes", colour: "truth", text: "the bound of one moment" },
+          ])),
+        make("div", { class: "stack" }, this.learned, this.home)));
     this.beside = make("section", { class: "card" }, this.says);
     this.element.addEventListener("keydown", (e) => this.key(e));
   }
@@ -121,15 +122,18 @@ export class OddsView {
     const { look, odds } = this.shown;
     this.map.show(look.map, { name: "", scene: (pen) => {
       paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, unnamed: true });
-      pen.mark(odds.a, "diamond", "estimate", 9, "A");
-      pen.mark(odds.b, "diamond", "release", 9, "B");
+      pen.mark(odds.a, "diamond", "estimate", 12, "A");
+      pen.mark(odds.b, "diamond", "release", 12, "B");
+      pen.mark(look.step.truth, "disc", "truth", 5); // a place must not cover it
     } });
     const i = Math.min(this.state.fix, odds.later.length - 1);
     const { habit } = this;
     this.facts.replaceChildren(
       fact("Learned so far", side(odds.learned[i]), "how the odds of A against B have changed by the records up to now"),
-      fact("… by all records", side(odds.later[i]), "the same, for somebody who waits for later records"),
-      fact("Bound e^Σε", `× ${raised(odds.spent[i] ?? 0)}`, "of all releases so far"),
+      fact("Bound so far", `× ${raised(odds.spent[i] ?? 0)}`, "e^Σε of the releases up to now"),
+      fact("Σε so far", sum(odds.spent[i] ?? 0), "the sum of ε of the releases up to now"),
+      fact("By all records", side(odds.later[i]), "the same, for somebody who waits for later records"),
+      fact("Bound of all", `× ${raised(odds.spent.at(-1) ?? 0)}`, "e^Σε of all releases of the trace"),
       fact("Moment’s bound", !habit ? "…" : habit.moment === null ? "e^Σε alone" : `× ${raised(habit.moment)}`,
         "of what any number of releases tells about one moment, under these settings"));
     if (habit) this.sleep(habit);
@@ -138,7 +142,7 @@ export class OddsView {
   }
 
   private tell(course: Course, odds: Odds, i: number): void {
-    const [then, later, spent] = [odds.learned[i], odds.later[i], odds.spent[i] ?? 0];
+    const [then, later, spent, all] = [odds.learned[i], odds.later[i], odds.spent[i] ?? 0, odds.spent.at(-1) ?? 0];
     const texts = [];
     if (then === null || then === undefined || later === null || later === undefined) {
       texts.push("The model rules one of the two places out at this moment: no record is needed for that.");
@@ -147,7 +151,7 @@ export class OddsView {
       texts.push(`Take somebody to whom A and B were equally likely without any record. *So far ${spent === 0 ? "nothing was released" : `Σε = ${sum(spent)}`}*, ` +
         `and the records up to now make this person ${sure(then)}. An attacker also reads what comes later, and then is ${sure(later)} for this moment.`);
     }
-    texts.push(`The guarantee allows a factor of e^Σε = ${raised(spent)}` + (spent > 20
+    texts.push(`The guarantee allows a factor of e^Σε = ${raised(spent)} so far and ${raised(all)} by all records` + (all > 20
       ? ", *which is no limit in practice*. A budget, a longer interval or a smaller ε make it one."
       : ": what was learned lies within it."));
     if (this.habit && this.habit.moment !== null) {
@@ -159,18 +163,20 @@ export class OddsView {
   }
 
   private drawLearned(map: MapInfo, odds: Odds): void {
-    const spent = odds.spent[odds.spent.length - 1] ?? 0;
-    const most = odds.later.reduce<number>((m, x) => Math.max(m, Math.abs(x ?? 0)), Math.LN10);
+    const bound = odds.spent.at(-1) ?? 0; // of what all records tell
     const moment = this.habit?.moment ?? Infinity;
-    const high = 1.1 * Math.max(spent, most);
+    const high = 1.1 * Math.max(bound, Math.LN10);
     const marks = [0, 1, 3, 9, 27, 81, 243, 729].flatMap((k) => [k * Math.LN10, -k * Math.LN10]);
     this.learned.replaceChildren(
       make("h2", {}, "What the records say: A or B?"),
       draw({
-        label: "Factor by which the records change the odds of A against B over time, by those up to then and by all, within the bound e^Σε",
+        label: "Factor by which the records change the odds of A against B over time, by those up to then and by all, each within its bound e^Σε",
         times: odds.time_ms, pause: pauseOf(map), width: 430, height: tall(1) * 0.6, low: -high, high, now: this.state.fix,
-        series: [{ values: odds.learned, colour: "estimate" }, { values: odds.later, colour: "release" }],
-        bound: odds.spent, limits: moment < high ? [moment, -moment] : [],
+        series: [{ values: odds.learned, colour: "estimate" }, { values: odds.later, colour: "release" },
+          ...[1, -1].flatMap((sign) => [{ values: odds.spent.map((x) => sign * x), colour: "estimate", dash: "6 4" },
+            { values: odds.spent.map(() => sign * bound), colour: "release", dash: "6 4" },
+            { values: odds.spent.map(() => (moment < high ? sign * moment : null)), colour: "truth", dash: "8 4" }])],
+        bound,
         // The whole bound is in the picture, and small factors are seen too.
         scale: (x) => Math.sign(x) * Math.log1p(Math.abs(x)), ticks: marks,
         tick: (x) => (x === 0 ? "as before" : `${x > 0 ? "A" : "B"} × ${raised(Math.abs(x) + 1e-9)}`),
@@ -189,13 +195,16 @@ export class OddsView {
 
   // sleep says what releases tell about a home, night after night.
   private sleep(habit: Habit): void {
+    const last = habit.homes.at(-1)!;
+    const off = this.off(last.median_m);
     this.home.replaceChildren(
-      make("h2", {}, "A home, night after night"),
+      make("h2", {}, "And where is home?"),
+      make("p", {}, rich(`After ${last.nights} nights an attacker ${off === "found" ? "*has found the home*" : `guesses the home *${off}* off`}, and gives the ` +
+        `true cell *${percent(last.posterior)}*. Four simulated persons report day and night; hours without releases protect a home.`)),
       make("table", { class: "small" },
         make("thead", {}, make("tr", {}, ...["after", "guess is off by", "sure of the very cell"].map((h) => make("th", { scope: "col" }, h)))),
         make("tbody", {}, ...habit.homes.map((h) => make("tr", {},
           make("th", { scope: "row" }, h.nights === 1 ? "1 night" : `${h.nights} nights`),
-          make("td", {}, this.off(h.median_m)), make("td", {}, percent(h.posterior)))))),
-      make("p", { class: "soft small" }, "Of four simulated persons who report day and night. Hours without releases protect a home."));
+          make("td", {}, this.off(h.median_m)), make("td", {}, percent(h.posterior)))))));
   }
 }

@@ -213,9 +213,7 @@ export class State {
 
   // course returns the course as soon as it has a fix. More of it comes while it is looked at.
   course(s: Settings, fix = this.fix): Promise<Course> {
-    const [user, own] = [this.user, JSON.stringify(s)];
-    return this.grown(this.courses, JSON.stringify([user, s]), 8, () =>
-      new Growing<Course>("course", { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
+    return this.rows("course", this.courses, s, fix);
   }
 
   // others returns the courses of all the sample's vehicles. Other fleets are too large for a picture.
@@ -233,9 +231,13 @@ export class State {
 
   // past returns what later records tell, as soon as it has the fix.
   past(s: Settings): Promise<Past> {
+    return this.rows("past", this.pasts, s, this.fix);
+  }
+
+  private rows<T extends Rows>(question: string, kept: Map<string, Growing<T>>, s: Settings, fix: number): Promise<T> {
     const [user, own] = [this.user, JSON.stringify(s)];
-    return this.grown(this.pasts, JSON.stringify([user, s]), 4, () =>
-      new Growing<Past>("past", { user, ...s }, () => this.looksAt(user, own))).reach(this.fix, this.grew);
+    return this.grown(kept, JSON.stringify([user, s]), 8, () =>
+      new Growing<T>(question, { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
   // odds returns what an attacker learns about two places, as soon as it has the fix. wanted says

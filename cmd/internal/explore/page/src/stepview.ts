@@ -1,8 +1,8 @@
 // One step, taken apart.
 
-import { Anatomy, Blocks, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
+import { Anatomy, Blocks, bytes, Course, MapInfo, Settings, Summary } from "./api";
 import { named } from "./knobs";
-import { button, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
+import { button, distance, fact, make, metres, percent, rich, sum } from "./look";
 import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { CanvasSurface, Shape } from "./surface";
 import { Latest, State } from "./state";
@@ -27,16 +27,6 @@ export function originOf(course: Course, fix: number): number {
 // pauseOf is how long a vehicle may say nothing, ms, before its way counts as broken off.
 export function pauseOf(map: MapInfo): number {
   return 6000 * map.step_s;
-}
-
-// trail is the way of the last reports, up to the last long pause.
-function trail(map: MapInfo, course: Course, fix: number): Place[] {
-  const places: Place[] = [];
-  for (let k = fix; k >= 0 && places.length < 15; k--) {
-    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pauseOf(map)) break;
-    places.push({ x: course.truth_x[k]!, y: course.truth_y[k]! });
-  }
-  return places;
 }
 
 export interface Sketch { at: Blocks; border: Shape; own: Shape; drawn: Shape }
@@ -88,9 +78,9 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     }
   }
   if (shown.truth) {
-    const way = trail(pen.map, course, i);
-    pen.line(way, "paper", 5, { opacity: 0.8 });
-    pen.line(way, "truth", 2.4);
+    const [x, y, times] = [course.truth_x, course.truth_y, course.time_ms].map((all) => all.slice(Math.max(0, i - 14), i + 1));
+    pen.way(x!, y!, times!, pauseOf(pen.map), "paper", 5, 0.8);
+    pen.way(x!, y!, times!, pauseOf(pen.map), "truth", 2.4, 1);
   }
   if (book && (part === 2 || part === 3 || part === 4)) {
     for (const [j, p] of book.points.entries()) {
@@ -118,8 +108,7 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     if (shown.truth) pen.line([a.truth, a.estimate], "ink", 1.5, { dash: [2, 3] });
     pen.mark(a.estimate, "cross", "estimate", 9, shown.unnamed ? "" : `published${shown.truth ? `: ${metres(off)} off` : ""}`, south ? "below" : "above");
   }
-  const named = shown.unnamed ? "" : course.user;
-  if (shown.truth) pen.mark(a.truth, "disc", "truth", 8, named, a.estimate && a.estimate.y < a.truth.y ? "above" : "below");
+  if (shown.truth) pen.mark(a.truth, "disc", "truth", 8, shown.unnamed ? "" : course.user, a.estimate && a.estimate.y < a.truth.y ? "above" : "below");
 }
 
 // crowd draws the other vehicles: where they are, and what is published of them.
@@ -262,18 +251,26 @@ export class StepView {
       make("div", { class: "bar small" }, this.under, make("label", { class: "secret" }, box, " show the truth")));
     this.beside = make("div", { class: "stack" },
       make("section", { class: "card", "aria-label": "What ε means" }, this.says));
-    this.map.opened = (camera) => this.approach(camera);
+    this.map.opened = (camera, whole) => this.approach(camera, whole);
   }
 
   // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
-  // believed fills the map anyway.
-  private approach(camera: Camera): void {
+  // believed fills the map anyway. Of the whole map it sees the circles too.
+  private approach(camera: Camera, whole: boolean): void {
     const { step, map } = this.halves[0]!;
     if (!step.estimate) return;
     const seen = Math.max(4 * step.radius_km, 6 * distance(step.estimate, step.truth), 9 * map.cell_km);
     const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
     const nearness = Math.min(width, height) / seen;
-    if (nearness <= 1.5) return;
+    if (whole || nearness <= 1.5) {
+      const all = [...this.halves, ...this.looks].map((look) => look.step);
+      const ends = (of: "x" | "y", side: number) => [-1, 1].map((sign) =>
+        sign * Math.max(sign < 0 ? 0 : side, ...all.map((a) => (a.estimate ? sign * a.estimate[of] + a.radius_km : 0)))) as [number, number];
+      const [[west, east], [south, north]] = [ends("x", width), ends("y", height)];
+      [camera.x, camera.y] = [(west + east) / 2, (south + north) / 2];
+      camera.nearness = Math.min(width / (east - west), height / (north - south));
+      return;
+    }
     camera.nearness = nearness;
     const inside = (middle: number, side: number) => Math.max(seen / 2, Math.min(side - seen / 2, middle));
     camera.x = inside((step.estimate.x + step.truth.x) / 2, width);
@@ -319,11 +316,7 @@ export class StepView {
     this.caption.replaceChildren(rich(told[this.part]!.text));
     const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
     this.under.replaceChildren(legend(list));
-    const sure = likelier(s.epsilon);
-    const strip = make("div", { class: "odds", role: "img", "aria-label": `at most ${percent(sure)} against ${percent(1 - sure)}` },
-      make("div", { class: "a" }, `one place: at most ${percent(sure)}`), make("div", { class: "b" }, percent(1 - sure)));
-    (strip.firstChild as HTMLElement).style.width = `${100 * sure}%`;
-    this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), strip, this.mine);
+    this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), this.mine);
     this.tell(look);
   }
 
@@ -351,10 +344,10 @@ export class StepView {
         : "",
       fact("Off now", off((c) => (typeof c.estimate_x[i] === "number" ? distance({ x: c.estimate_x[i]!, y: c.estimate_y[i]! }, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null)),
         "distance from the truth to what is published"),
-      fact("… 95 % within", off((c) => c.radius_km[i]), "the radius of the circle"),
-      fact("Median error", each((s) => metres(s.estimate_m.median / 1000)), "of what is published, over all records of this trace"),
-      fact("… no releases", each((s) => metres(s.blind_m.median / 1000)), "without any release"),
-      fact("Releases", each((s) => String(s.releases)), "draws that cost ε"),
-      fact("Spent, Σε", each((s) => sum(s.spent)), "the sum of ε over the trace"));
+      fact("95 % within", off((c) => c.radius_km[i]), "the radius of the circle"),
+      fact("Σε so far", all.map((c) => sum(c.spent[i] ?? 0)).join(" | "), "the sum of ε of the releases up to now"),
+      fact("Trace: median", each((s) => metres(s.estimate_m.median / 1000)), "how far off what is published is, over all records of this trace"),
+      fact("Trace: no record", each((s) => metres(s.blind_m.median / 1000)), "the median of a guess without any record, over this trace"),
+      fact("Trace: Σε", each((s) => sum(s.spent)), "the sum of ε of all releases of this trace"));
   }
 }

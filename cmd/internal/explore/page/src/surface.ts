@@ -40,9 +40,10 @@ export function wide(text: string, font: Font): number {
 // opacities calls each with the blocks of a field, and how opaque they are, up to 255.
 function opacities(field: Field, ramp: Ramp, each: (column: number, row: number, opacity: number) => void): void {
   const raw = bytes(field.data);
+  const power = colour.scheme.matches ? 0.65 : 1; // so that cells at the edge of a belief are seen
   for (let at = 0; at < field.width * field.height; at++) {
     const root = (raw[2 * at]! | (raw[2 * at + 1]! << 8)) / 65535;
-    each(at % field.width, Math.floor(at / field.width), 255 * (ramp === "root" ? root : root * root));
+    each(at % field.width, Math.floor(at / field.width), 255 * (ramp === "root" ? root ** power : root * root));
   }
 }
 

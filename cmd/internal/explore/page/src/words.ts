@@ -26,10 +26,10 @@ export function meaning(epsilon: number): string {
 // toWhom says what the releases of a trace mean for the person whose trace it is.
 export function toWhom(c: Course): string {
   const { releases, spent, estimate_m, blind_m } = c.summary;
-  const so = c.done < c.total ? " so far" : "";
-  if (releases === 0) return `*What it means for somebody who rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
-  return `*What it means for somebody who rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
-    `${so}, and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
+  const trace = `*What it means for somebody who rides in ${c.user}.* The ${c.done < c.total ? "computed part of the" : "whole"} trace has`;
+  if (releases === 0) return `${trace} no release, so nothing was learned.`;
+  return `${trace} ${releases === 1 ? "one release" : `${releases} releases`}, ` +
+    `and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
     `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice (below Σε = 20 it begins to be one: set a longer interval, a smaller ε or a budget)" : ` = *${raised(spent)}*`}. ` +
     `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
     `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*. ` +
