@@ -77,6 +77,7 @@ record's content is not in it.`,
 			}
 			source := topics.Tail{
 				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
+				Made: topic.Made,
 			}
 			printed, err := consumeTopic(cmd.Context(), source, printer, buffered)
 			switch { // the output may not show that there was no record

@@ -43,8 +43,8 @@ registry of the config. A message's key is in a file of the same name with .key 
 --keys, before a tab in the message's line; there, null stands for no key and for no value (a
 tombstone), as Kafka's own tools print them. Messages without a key are not checked for it.
 
-Messages count as if they were written to Kafka now. If the config's model is there, the command says
-whether fixes lie on its map. It fails if a fix is refused.`,
+Messages count as if they were written to Kafka now. If the config's model is there, the command
+says whether fixes lie on its map. It fails if a fix is refused.`,
 		Example: `  geodither input test -c geodither.yml messages.jsonl
   kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
     --property print.key=true | geodither input test -c geodither.yml --keys -`,

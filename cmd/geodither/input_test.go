@@ -231,8 +231,9 @@ func TestInputTest(t *testing.T) {
 	}
 	withoutModel := write(t, t.TempDir(), "geodither.yml", complete)
 	r = succeed(t, "input", "test", "-c", withoutModel, write(t, dir, "fix.json", raw))
-	if !strings.Contains(r.out, `user_id="u"`) || strings.Contains(r.out, "outside") || !strings.Contains(
-		r.err, "not checked: whether fixes lie on the map, since the config's model is not there") {
+	if !strings.Contains(r.out, `user_id="u"`) || strings.Contains(r.out, "outside") ||
+		!strings.Contains(r.err, "not checked: whether fixes lie on the map, since the config's "+
+			"model is not there") {
 		t.Errorf("without a model: %s%s", r.out, r.err)
 	}
 }

@@ -311,6 +311,12 @@ func TestMissingTopic(t *testing.T) {
 		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone",
 			"--simulate", "1", "--steps", "1", "--model", model), cli.ExitFailed, "gone")
 	}
+	made := write(t, t.TempDir(), "made.yml", fmt.Sprintf(
+		"brokers: [%q]\ngroup: g\ntopics: {raw: r, sanitized: out, create: true}\n", broker))
+	requireMessage(t, call(t, "consume", "-c", made), cli.ExitFailed, "there is no topic out yet",
+		`"geodither run" makes it`)
+	requireMessage(t, call(t, "consume", "-c", made, "--topic", "gone"), cli.ExitFailed,
+		"no such topic: gone")
 	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "1",
 		"--simulate", "1", "--steps", "1", "--model", model)
 	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "fleet.rwa"),

@@ -31,7 +31,7 @@ func TestStatementCites(t *testing.T) {
 	}
 	r = succeed(t, "statement", "-c", path, "--format", "md", "--audit", report, "--simulate")
 	requireWords(t, r.out, "# Statement on data protection: fleet", "found nothing against",
-		"theorem 12 (codebook)", "an estimate is off by")
+		"theorem 12 (codebook)", "(blind)")
 	requireWords(t, r.err, "simulating what error to expect")
 
 	requireMessage(t, call(t, "statement", "-c", path, "--format", "pdf"), cli.ExitUsage,

@@ -148,17 +148,14 @@ func yamlOf(r *tune.Result) string {
 		delta = "" // it has no location set
 	}
 	fmt.Fprintf(&b, `
-brokers: [localhost:9092]
+brokers: [localhost:9092]  # a secured cluster needs the section kafka: deploy/SETUP.md
 group: geodither
+# input: {preset: traccar}  # for records of another form than Avro's: schemas/RECORDS.md
 
 topics:
   raw: fleet.raw
   sanitized: fleet.sanitized
   create: true  # all but the raw topic
-
-encoding:
-  raw: avro
-  sanitized: avro
 
 model: %s
 key_file: %s

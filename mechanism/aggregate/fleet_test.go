@@ -193,7 +193,7 @@ func TestCountInterval(t *testing.T) {
 		for _, share := range []float64{.001, .01, .1, .5, 1, 3} {
 			for _, level := range []float64{.1, .5, .9} {
 				low, high := CountInterval(mean, share*mean, level, 10)
-				if low > mean || mean > high {
+				if low > mean+.01 || mean-.01 > high {
 					t.Errorf("mean %g, variance %g, level %g: %g to %g", mean, share*mean, level,
 						low, high)
 				}
@@ -205,6 +205,14 @@ func TestCountInterval(t *testing.T) {
 	}
 	if low, high := CountInterval(3, 0, .9, 10); low != 3 || high != 3 {
 		t.Errorf("certainty: [%g, %g]", low, high)
+	}
+	for _, mean := range []float64{.9986, 1.0014} {
+		if low, high := CountInterval(mean, .0014, .9, 10); low != 1 || high != 1 {
+			t.Errorf("%g vehicles, for sure: [%g, %g]", mean, low, high)
+		}
+	}
+	if low, high := CountInterval(1.02, .001, .9, 10); low > 1 || high != 2 {
+		t.Errorf("1.02 vehicles: [%g, %g]", low, high)
 	}
 	if _, high := CountInterval(3, 9, .99, 4); high != 4 {
 		t.Errorf("more than there are: %g", high)

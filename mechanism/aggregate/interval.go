@@ -10,16 +10,18 @@ import (
 // quantile of a count with a mean and a variance: of the binomial distribution that has both where
 // the variance is below the mean (the usual approximation to a sum of independent events of unequal
 // probability), the Poisson distribution where they are equal, and the negative binomial above.
-// most bounds it. The interval always holds the mean, up to most: where a skewed distribution
-// leaves it outside, the nearer end moves to the next whole number beyond it.
+// most bounds it. The interval holds the mean to a hundredth, up to most: where a skewed
+// distribution leaves it further outside, the nearer end moves to the next whole number beyond it.
+// A mean of 1.001 and hardly a variance has the interval from 1 to 1.
 func CountInterval(mean, variance, level, most float64) (low, high float64) {
 	if !(mean > 0) {
 		return 0, 0
 	}
 	cdf := countCDF(mean, variance)
 	tail := (1 - level) / 2
-	low = min(countQuantile(cdf, tail, most), math.Floor(mean))
-	high = max(countQuantile(cdf, 1-tail, most), math.Ceil(mean))
+	const slack = .01 // of a vehicle: a mean this close to a whole number says nothing of the next
+	low = min(countQuantile(cdf, tail, most), math.Floor(mean+slack))
+	high = max(countQuantile(cdf, 1-tail, most), math.Ceil(mean-slack))
 	return min(low, most), min(high, most)
 }
 

@@ -35,6 +35,7 @@ type Topic struct {
 	Connection *kafkaconn.Connection // nil: in plain text, without a login
 	Name       string
 	Encoding   schemas.Encoding
+	Made       bool // "geodither run" makes it where it is missing: topics.create
 }
 
 // Connect returns a client of the topic's brokers, which have answered.
@@ -116,6 +117,7 @@ func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, e
 	if flags.Changed("brokers") {
 		t.Brokers = f.brokers
 	}
+	t.Made = c.Topics.Create && cmp.Or(f.topic, t.Name) == t.Name
 	t.Name = cmp.Or(f.topic, t.Name)
 	if t.Name == "" {
 		return t, cli.Usagef("name the topic with --topic, or the config of its service with -c")

@@ -144,6 +144,13 @@ func layoutOf(header []string) (l csvLayout, missing string) {
 		}
 		l.at = append(l.at, at)
 	}
+	const lat, lon = "release_latitude", "release_longitude"
+	switch has := func(name string) bool { return slices.Contains(header, name) }; {
+	case has(lat) && !has(lon):
+		return l, lon
+	case has(lon) && !has(lat):
+		return l, lat
+	}
 	return l, ""
 }
 
@@ -154,8 +161,11 @@ func (l csvLayout) parse(row []string) (r schemas.Sanitized, bad string) {
 			return r, c.name
 		}
 	}
-	if r.ReleaseLatitude.Known != r.ReleaseLongitude.Known {
+	switch {
+	case r.ReleaseLatitude.Known && !r.ReleaseLongitude.Known:
 		return r, "release_longitude"
+	case r.ReleaseLongitude.Known && !r.ReleaseLatitude.Known:
+		return r, "release_latitude"
 	}
 	return r, ""
 }

@@ -81,6 +81,33 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 }
 
+// TestHalfARelease: the error names the half of a release that is missing, in the header or a row.
+func TestHalfARelease(t *testing.T) {
+	text := string(written(t, "csv", some(1)))
+	for _, name := range []string{"release_latitude", "release_longitude"} {
+		at := slices.Index(strings.Split(strings.SplitN(text, "\n", 2)[0], ","), name)
+		cells := strings.Split(strings.TrimSpace(strings.SplitN(text, "\n", 2)[1]), ",")
+		cells[at] = ""
+		for _, c := range [][2]string{
+			{strings.Replace(text, name, "other", 1), fmt.Sprintf("no column %q", name)},
+			{
+				strings.SplitN(text, "\n", 2)[0] + "\n" + strings.Join(cells, ",") + "\n",
+				"column " + name + " cannot be read",
+			},
+		} {
+			path := filepath.Join(t.TempDir(), "records.csv")
+			if err := os.WriteFile(path, []byte(c[0]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			failed := Records(path, nil, func(int) {})(t.Context(),
+				func(schemas.Sanitized, string) error { return nil })
+			if failed == nil || !strings.Contains(failed.Error(), c[1]) {
+				t.Errorf("without %s: %v, want %q", name, failed, c[1])
+			}
+		}
+	}
+}
+
 // The formats have the schema's names in the schema's order, and one text for each time.
 func TestFormatsAgree(t *testing.T) {
 	var schema struct{ Fields []struct{ Name string } }

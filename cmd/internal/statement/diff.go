@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,11 @@ import (
 // madeAt is the field that always differs.
 const madeAt = "geodither.made_at"
 
+// passed over in a difference: when a statement was made, and from a file of which name.
+func passed(path string) bool { return path == madeAt || path == "geodither.config" }
+
 // Diff writes in which fields a statement differs from an earlier one, which is YAML of this
-// package. Of texts it writes the sentences that differ.
+// package. Of texts it writes the sentences that differ, and of fingerprints the settings.
 func Diff(out io.Writer, earlier []byte, now *Sheet) error {
 	var text strings.Builder
 	if err := YAML(&text, now); err != nil {
@@ -33,9 +37,16 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) error {
 	}
 	var changed []string
 	for _, f := range after {
-		if old := before.value(f.path); f.path != madeAt && old != f.value {
-			changed = append(changed, difference(f.path, old, f.value))
+		old := before.value(f.path)
+		if passed(f.path) || old == f.value {
+			continue
 		}
+		text := difference(f.path, old, f.value)
+		if other, err := hex.DecodeString(old); f.path == "geodither.settings" && err == nil &&
+			now.differences != nil {
+			text += "  different: " + now.differences(other) + "\n"
+		}
+		changed = append(changed, text)
 	}
 	for _, f := range before {
 		if !after.has(f.path) {

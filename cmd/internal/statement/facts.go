@@ -52,6 +52,7 @@ type Sheet struct {
 	Group    string
 	Topics   topics.Set // their names
 	StateDir string
+	MaxAhead time.Duration
 	Warnings []string // of "config lint"
 
 	Release    mechanism.Options // with the defaults that the statement needs filled in
@@ -77,6 +78,10 @@ type Sheet struct {
 	Moment   *moment.Told
 	NoMoment string
 
+	// differences names the settings that differ from those of another fingerprint; nil where the
+	// key is not here.
+	differences func(fingerprint []byte) string
+
 	audited map[string]string // what an audit of this config says that it has attacked
 }
 
@@ -90,6 +95,7 @@ type Model struct {
 // Key says what is known of the noise key without telling anything of it.
 type Key struct {
 	Known bool   // the key was there to be looked at
+	ID    string // tells it from another key; empty: not known
 	First string // the first day that it has noise of; empty: all days
 }
 
@@ -136,7 +142,9 @@ func New(path string, now time.Time) (*Sheet, error) {
 		Publish: file.Publish.Options(), Input: file.Input.Options(),
 		SanitizedEncoding: file.Encoding.Sanitized,
 		Partitioner:       engine.Partitioner(file.Topics.Partitioner),
+		MaxAhead:          file.MaxAhead,
 	}.WithDefaults()
+	s.MaxAhead = settings.MaxAhead
 	s.Publish, s.Clamped = settings.Publish, settings.Input.Outside == engine.OutsideClamp
 	s.Vouched = settings.Partitioner == engine.AnyPartitioner
 	if s.Counts, err = counted(&file); err != nil {
@@ -247,11 +255,14 @@ func (s *Sheet) lookAtKey(path, keyFile string) error {
 	if !key.Whole() {
 		s.Key.First = key.FirstDay().String()
 	}
+	const idBytes = 8
+	s.Key.ID = hex.EncodeToString(engine.Settings{Key: key}.KeyFingerprint()[:idBytes])
 	options, _, err := config.Service(path)
 	if err != nil {
 		return nil //nolint:nilerr // what is missing here, such as a login, is among the warnings
 	}
 	s.Settings = hex.EncodeToString(options.WithDefaults().Fingerprint())
+	s.differences = options.Differences
 	return nil
 }
 

@@ -822,6 +822,26 @@ func TestDiff(t *testing.T) {
 		}
 	}
 
+	renamed := s.sheet()
+	renamed.Config = "other.yml"
+	if got := diff(text, renamed); !strings.Contains(got, "no field differs") {
+		t.Errorf("the same config in a file of another name: %s", got)
+	}
+	other := newService(t, plain, "max_ahead: 7m\n")
+	other.file("noise.key", noise.KeyFromSeed(1<<41).Reveal()+"\n")
+	whole, err := os.ReadFile(other.config)
+	s.ok(err)
+	other.file("geodither.yml", strings.Replace(string(whole), "group: fleet", "group: other", 1))
+	got = diff(text, other.sheet())
+	for _, want := range []string{
+		"geodither.group\n  - fleet\n  + other\n", "geodither.key.id\n  - ",
+		"geodither.max_ahead_s\n  - ", "  + 420\n", "  different: key_file, max_ahead\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the difference does not contain %q:\n%s", want, got)
+		}
+	}
+
 	for _, bad := range []string{"", "brokers: [a]\n", markdown, text[:200] + "\t: {"} {
 		if err := Diff(new(strings.Builder), []byte(bad), later); !errors.Is(err, errNoStatement) {
 			t.Errorf("%.40q: error %v, want %v", bad, err, errNoStatement)

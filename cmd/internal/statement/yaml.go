@@ -135,6 +135,7 @@ geodither:
   location_set_delta: ` + either(s.codebook(), null("this mechanism has no location set"),
 		number(r.Delta)) + `
   near: ` + either(s.near(), near, null("not set: no second bound for near places")) + `
+  max_ahead_s: ` + number(s.MaxAhead.Seconds()) + `
   step_s: ` + number(s.Step.Seconds()) + `
   interval_s: ` + number(s.interval().Seconds()) + `
   budget:
@@ -180,6 +181,7 @@ func kept(s *Sheet) string {
 	}
 	allDays := null(either(s.Key.Known, "no day was destroyed", "the key is not here"))
 	return text + `  key:
+    id: ` + either(s.Key.ID != "", quote(s.Key.ID), null("the key is not here")) + `
     first_day: ` + either(s.Key.First != "", s.Key.First, allDays) + `
     rotation: ` + null(askRotation) + `
   retention:

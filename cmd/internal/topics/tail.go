@@ -22,6 +22,7 @@ type Tail struct {
 	Uncommitted bool // records of open and aborted transactions too
 	FromEnd     bool // from the end that it had at the start
 	Follow      bool // until the context ends, which is then no error
+	Made        bool // "geodither run" makes the topic where it is missing
 }
 
 // Run calls each for every record, one call at a time, in the order of offsets within a partition.
@@ -46,7 +47,12 @@ func (t Tail) Run(ctx context.Context, each func(partition int32, r consumer.Rec
 func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
 	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
 	// Brokers refuse a topic that a login may not see in the same way as one that does not exist.
-	if errors.As(err, new(*admin.MissingTopicsError)) ||
+	missing := errors.As(err, new(*admin.MissingTopicsError))
+	if missing && t.Made {
+		return fmt.Errorf("there is no topic %s yet: \"geodither run\" makes it when it starts "+
+			"(topics.create)", t.Topic)
+	}
+	if missing ||
 		errors.Is(err, kafka.TopicAuthorizationFailed) {
 		return fmt.Errorf("%w%s", err,
 			Similar(ctx, t.Client, wire.Options{}, Set{}, []string{t.Topic}))

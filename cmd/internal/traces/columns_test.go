@@ -116,6 +116,10 @@ func TestColumnsThatWouldFit(t *testing.T) {
 		Columns: map[string]string{"user_id": "device", "timestamp": "seen"},
 	})
 	wantError(t, err, "no column seen", "--columns user_id=device,timestamp=at ")
+	_, _, err = fromText(t, "user_id,at,lat,lon\n", Options{
+		Columns: map[string]string{"user_id": "user_id"},
+	})
+	wantError(t, err, "no column timestamp", "--columns timestamp=at ") // the first needs no name
 	_, _, err = fromText(t, "vehicle-17,1700000000000,48.1,2.5\n", Options{})
 	wantError(t, err, "no header", "user_id=NAME")
 	if strings.Contains(err.Error(), "17") {

@@ -217,7 +217,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		switch {
 		case len(at) == 1:
 			h.index[column], taken[at[0]] = at[0], true
-			if name := columnNames[column][0]; given[name] != "" {
+			if name := columnNames[column][0]; given[name] != "" && given[name] != name {
 				named = append(named, name+"="+given[name])
 			}
 		case len(at) > 1:
