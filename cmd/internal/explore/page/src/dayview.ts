@@ -57,7 +57,7 @@ export class DayView {
         { sign: "line", colour: "truth", text: "where it was", secret: true },
         { sign: "line", colour: "estimate", text: "guess at the time" },
         { sign: "line", colour: "release", text: "smoothed guess" },
-        { sign: "line", colour: "blind", text: "without any record" },
+        { sign: "dashes", colour: "blind", text: "without any record" },
       ]));
   }
 
