@@ -214,15 +214,24 @@ func lagSteps(text string, step time.Duration) (int64, error) {
 	return int64(steps), nil
 }
 
+// zoneOf is the side of the square zones that --zone names, kilometres, unless it names a file.
+func zoneOf(text string) (sideKM float64, file bool, err error) {
+	sideKM, err = cli.Kilometres("--zone", text)
+	if err == nil {
+		return sideKM, false, nil
+	}
+	if _, missing := os.Stat(text); missing != nil {
+		return 0, false, cli.Usage(fmt.Errorf("%w, or name a GeoJSON file that is there", err))
+	}
+	return 0, true, nil
+}
+
 // areas reads the zones of --zone, and refuses what cannot be used on the map of the first model.
 func (f *aggregateFlags) areas(o *aggregateOptions) error {
-	side, err := cli.Kilometres("zone", f.zone)
-	if err == nil {
+	side, file, err := zoneOf(f.zone)
+	if err != nil || !file {
 		o.Read.Collect.ZoneKM = side
-		return nil
-	}
-	if _, missing := os.Stat(f.zone); missing != nil {
-		return cli.Usage(fmt.Errorf("%w, or name a GeoJSON file that is there", err))
+		return err
 	}
 	zones, err := files.ReadZones(f.zone)
 	if err != nil {

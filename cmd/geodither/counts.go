@@ -54,7 +54,7 @@ fleet, at ε = 1 without --epsilon. Choose by other days than those that you pub
 A day is the windows that start on it by the clock of --time-zone. Windows start at whole
 multiples of their length, and where the clock is changed. --zone cuts a box, or the map of the
 config's model, into squares; of a model's map the side is rounded to whole cells, as in
-"aggregate". --zones are polygons with names. What lies in none is the zone "elsewhere".
+"aggregate". A file of --zone has polygons with names; what lies in none is the zone "elsewhere".
 
 Without --key-file the noise has a fresh key, and a second run of the same days is a further ε.
 With one, the same counts give the same bytes again. The file KEYFILE.counts beside the key keeps
@@ -75,7 +75,7 @@ counts.group and topics.counts, and counts.first from tomorrow on.`,
     --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
     --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
-    --window 30m --zones districts.geojson --out counts.ndjson
+    --window 30m --zone districts.geojson --out counts.ndjson
   geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
   geodither counts -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
@@ -111,9 +111,8 @@ counts.group and topics.counts, and counts.first from tomorrow on.`,
 	flags.DurationVar(&f.section.Window, "window", time.Hour,
 		"length of a window, which divides a day")
 	flags.StringVar(&f.section.Zone, "zone", "",
-		"`LENGTH` of the side of square zones, such as 1km")
-	flags.StringVar(&f.section.Zones, "zones", "",
-		"GeoJSON `FILE` of polygons with the property name, instead of --zone")
+		"`LENGTH` of the side of square zones, such as 1km, or GeoJSON file of polygons with the "+
+			"property name")
 	flags.StringVar(&f.section.Box, "box", "", "`BOX` that --zone divides, "+
 		"south,west,north,east in degrees; default: the map of the config's model")
 	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day")
@@ -136,7 +135,7 @@ func (f *countsFlags) serves(flags *pflag.FlagSet, args []string) bool {
 
 // countsKeys are the flags that stand for keys of the section counts.
 var countsKeys = map[string]string{
-	"time_zone": "time-zone", "per_day": "per-day", "first": "from",
+	"time_zone": "time-zone", "per_day": "per-day", "first": "from", "zones": "zone",
 }
 
 // file returns the config, with the flags in the place of its settings.
@@ -154,7 +153,16 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 		return fmt.Sprintf("config %s: counts.%s", f.config.Path, key)
 	}
 	own, to := f.section, &c.Counts
-	if given("zone") || given("zones") || given("box") {
+	if own.Zone != "" {
+		_, polygons, err := zoneOf(own.Zone)
+		if err != nil {
+			return c, err
+		}
+		if polygons {
+			own.Zone, own.Zones = "", own.Zone
+		}
+	}
+	if given("zone") || given("box") {
 		to.Zone, to.Zones, to.Box = own.Zone, own.Zones, own.Box
 	}
 	for name, set := range map[string]func(){
@@ -255,10 +263,7 @@ func (f *countsFlags) trials(c config.File) (all []*countsTrial, err error) {
 			if err != nil {
 				return nil, err
 			}
-			t := &countsTrial{countsOptions: o, flag: "zone", zone: side}
-			if c.Counts.Zones != "" {
-				t.flag, t.zone = "zones", c.Counts.Zones
-			}
+			t := &countsTrial{countsOptions: o, zone: cmp.Or(side, c.Counts.Zones)}
 			all = append(all, t)
 		}
 	}

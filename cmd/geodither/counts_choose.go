@@ -19,8 +19,7 @@ import (
 // countsTrial is a zone and a window that may be published, with what they are worth to a fleet.
 type countsTrial struct {
 	countsOptions
-	flag    string    // that names the zones: zone or zones
-	zone    string    // its value
+	zone    string    // as --zone has it
 	half    int64     // of the interval of a count
 	visits  [24]int64 // windows of users, by the hour at which they start
 	counted [24]int64 // of these, under the cap
@@ -222,8 +221,8 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 			continue
 		}
 		_, cut := capWords(t.visits, t.counted)
-		l.add("useful", "--window %s --%s %s --per-day %d --epsilon %g; it cuts%s",
-			tune.Short(t.plan.Length()), t.flag, t.zone, t.settings.PerDay, t.settings.Epsilon,
+		l.add("useful", "--window %s --zone %s --per-day %d --epsilon %g; it cuts%s",
+			tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, t.settings.Epsilon,
 			cmp.Or(cut, " nothing"))
 	}
 	if len(useful) == 0 {

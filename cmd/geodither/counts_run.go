@@ -424,7 +424,7 @@ func (r *countsRun) warnOfNothing(l *summaryLines, onMap float64) bool {
 			"--from, --to or --time-zone")
 	case onMap == 0:
 		l.add("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: correct "+
-			"--box or --zones")
+			"--box or --zone")
 	default:
 		return false
 	}

@@ -307,7 +307,7 @@ func TestCountsZones(t *testing.T) {
 		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon", "1",
 		"--per-day", "1",
 	}
-	out := succeed(t, append(args, "--zones", zones)...).out
+	out := succeed(t, append(args, "--zone", zones)...).out
 	for name, want := range map[string]int{
 		`,"west, old",35.5000000,-0.5`: 24, ",elsewhere,,,": 24,
 	} {
@@ -317,7 +317,7 @@ func TestCountsZones(t *testing.T) {
 	}
 	overlapping := write(t, dir, "overlapping.geojson", collection(feature("west", -1, .1),
 		feature("east", 0, 1)))
-	requireMessage(t, call(t, append(args, "--zones", overlapping)...), cli.ExitUsage,
+	requireMessage(t, call(t, append(args, "--zone", overlapping)...), cli.ExitUsage,
 		`"west" and "east" overlap`)
 
 	_, model := townFiles(t, dir)
@@ -350,7 +350,7 @@ func TestCountsUsage(t *testing.T) {
 		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},
 		{countsArgs("--in", in, "--from", "today"), "--from"},
 		{countsArgs("--in", in, "--time-zone", "Mars"), "Mars"},
-		{countsArgs("--in", in, "--zones", "z.geojson"), "--zone LENGTH or --zones"},
+		{countsArgs("--in", in, "--zone", "z.geojson"), "name a GeoJSON file that is there"},
 		{
 			[]string{
 				"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon",
