@@ -50,8 +50,8 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 		return d.found
 	}
 	d.client = o.Client()
-	d.rights(ctx) // first, since it says why others fail
-	d.transactions(ctx)
+	d.within(ctx, "rights", d.rights) // first, since it says why others fail
+	d.within(ctx, "transactions", d.transactions)
 	d.topics(ctx)
 	d.add("readers", Unchecked, "doctor cannot see the readers of %s. Each must set "+
 		"isolation.level=read_committed; otherwise it reads the records of aborted transactions, "+
@@ -63,7 +63,7 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 func newExamination(command string, o service.Options, tell func(Finding)) *examination {
 	return &examination{
 		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
-		command: command,
+		command: command, patience: checkPatience,
 	}
 }
 
@@ -79,10 +79,11 @@ func ExamineFollowing(ctx context.Context, command string, o service.Options,
 	d.schemas(ctx)
 	d.client = o.Client()
 	if admin.Ping(ctx, d.client, d.call) == nil {
-		d.rights(ctx)
-		counts, t := d.topicsThere(ctx), d.o.Topics
+		d.within(ctx, "rights", d.rights)
+		counts, t := map[string]int{}, d.o.Topics
+		d.within(ctx, "topic", func(ctx context.Context) { counts = d.topicsThere(ctx) })
 		if n := counts[t.Raw]; own != nil && n > 0 && counts[t.Changelog] == n {
-			d.lastSettings(ctx, n, own)
+			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, own) })
 		}
 	}
 	return d.found
@@ -214,22 +215,25 @@ func unreached(broker string, err error) string {
 // topics checks what Service.Run does, without making any.
 func (d *examination) topics(ctx context.Context) {
 	t := d.o.Topics
-	d.account(ctx) // a changelog that is missing here may have been lost
-	d.members(ctx)
-	d.erasure(ctx)
-	counts := d.topicsThere(ctx)
-	if err := topics.CheckRawPartitions(ctx, d.client, d.call, t); err != nil {
-		d.add("topic", Failure, "%v", err)
-	}
+	d.within(ctx, "account", d.account) // a changelog that is missing here may have been lost
+	d.within(ctx, "members", d.members)
+	d.within(ctx, "erasure", d.erasure)
+	counts := map[string]int{}
+	d.within(ctx, "topic", func(ctx context.Context) {
+		counts = d.topicsThere(ctx)
+		if err := topics.CheckRawPartitions(ctx, d.client, d.call, t); err != nil {
+			d.add("topic", Failure, "%v", err)
+		}
+	})
 	if n := counts[t.Raw]; n > 0 {
 		if counts[t.Changelog] == n {
-			d.begun = d.homes(ctx, n)
+			d.begun = d.homes(ctx, n) // which may have a large changelog to read
 		}
-		d.rawRecords(ctx, n)
-		d.group(ctx, n)
-		d.unwritten(ctx, counts[t.Sanitized])
+		d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
+		d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
+		d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
 		if counts[t.Changelog] == n {
-			d.lastSettings(ctx, n, d.o)
+			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
 		}
 	}
 }

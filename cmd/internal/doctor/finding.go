@@ -1,8 +1,11 @@
 package doctor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -37,6 +40,10 @@ type examination struct {
 	found  []Finding
 	tell   func(Finding)
 	begun  bool // users may have states in the changelog
+	// patience is how long one check may take, and late reports whether the one at hand has taken
+	// longer; nil: none is limited.
+	patience time.Duration
+	late     func() bool
 	// command runs the service: run, or another one, which is then the check of all findings.
 	command string
 }
@@ -46,9 +53,44 @@ func (d *examination) add(check, level, format string, args ...any) {
 		check = d.command
 	}
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
+	if d.late != nil && d.late() {
+		f.Level = Unchecked
+		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not at "+
+			"all", d.patience)
+		if slices.Contains(d.found, f) {
+			return
+		}
+	}
 	d.found = append(d.found, f)
 	if d.tell != nil {
 		d.tell(f)
+	}
+}
+
+// Patience with brokers. A check that takes longer than checkPatience is given up, and those after it
+// have laterPatience: the brokers are known to be ailing.
+const (
+	checkPatience = 20 * time.Second
+	laterPatience = service.CallPatience
+)
+
+// errSlow ends a check.
+var errSlow = errors.New("the check takes too long")
+
+// within carries out a check by its deadline. What the check finds after that is that it could not
+// check.
+func (d *examination) within(ctx context.Context, name string, check func(context.Context)) {
+	limited, cancel := context.WithTimeoutCause(ctx, d.patience, errSlow)
+	defer cancel()
+	d.late = func() bool { return errors.Is(context.Cause(limited), errSlow) }
+	before := len(d.found)
+	check(limited)
+	late := d.late()
+	if late && len(d.found) == before {
+		d.add(name, Unchecked, "")
+	}
+	if d.late = nil; late {
+		d.patience = min(d.patience, laterPatience)
 	}
 }
 

@@ -1,11 +1,14 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
@@ -28,5 +31,37 @@ func TestProbe(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestWithin: a check that waits too long could not check, whatever it says then. One that is in
+// time, or that the user ends, says what it has found.
+func TestWithin(t *testing.T) {
+	d := &examination{command: run, patience: time.Hour}
+	d.within(t.Context(), "rights", func(context.Context) { d.add("rights", OK, "all are there") })
+	if want := []Finding{{"rights", OK, "all are there"}}; !slices.Equal(d.found, want) {
+		t.Errorf("in time it says %v", d.found)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	d.within(ended, "group", func(ctx context.Context) { d.add("group", Failure, "%v", ctx.Err()) })
+	if got := d.found[len(d.found)-1]; got.Level != Failure || d.patience != time.Hour {
+		t.Errorf("after Ctrl-C it says %v", got)
+	}
+	for _, says := range []func(context.Context){
+		func(ctx context.Context) { <-ctx.Done() },
+		func(ctx context.Context) {
+			<-ctx.Done()
+			d.add("topic", Failure, "raw: %v", ctx.Err())
+			d.add("topic", Failure, "sanitized: %v", ctx.Err())
+		},
+	} {
+		d.found, d.patience = nil, time.Millisecond
+		d.within(t.Context(), "topic", says)
+		want := []Finding{{"topic", Unchecked, "could not check within 1ms: the brokers answer " +
+			"too slowly or not at all"}}
+		if !slices.Equal(d.found, want) {
+			t.Errorf("too late it says %v", d.found)
+		}
 	}
 }
