@@ -18,7 +18,7 @@ const (
 	MaxBlock = 1 << 14
 	MaxWait  = 1 << 11
 	// SmoothMass is the smallest mass of a step that waits, as a share of all of it: smaller ones
-	// are rounded to it or to 0 (mobility.Short). What LeastMass drops from a state cannot come
+	// are rounded to it or to 0 (mobility.ShortOf). What LeastMass drops from a state cannot come
 	// back when later records point to it, so this is finer (DESIGN.md says why).
 	SmoothMass = 0x1p-20
 	// MaxBack is the longest gap, in predictions of the chain, over which a later record says
@@ -223,6 +223,16 @@ func (sm *Smoother) FinishBefore(b *Block, number int64, each func(Smoothed)) {
 	sm.close(b, int(min(max(number-b.first, 0), int64(len(b.moments)))), each)
 }
 
+// positive sets d to the weights over their total, without those that are 0.
+func positive(d *mobility.Distribution, cells []grid.Cell, weights []float64, total float64) {
+	d.Reset()
+	for i, w := range weights {
+		if p := w / total; p > 0 {
+			d.Cells, d.P = append(d.Cells, cells[i]), append(d.P, p)
+		}
+	}
+}
+
 // keep makes m the moment of a state: α and the likelihood come from the prior and the release of
 // s.
 func (sm *Smoother) keep(m *moment, s *Sanitizer, state *State, released bool) {
@@ -247,26 +257,21 @@ func (sm *Smoother) keep(m *moment, s *Sanitizer, state *State, released bool) {
 	}
 	weights, total := weigh(prior.P, likelihood)
 	told := released && &weights[0] == &likelihood[0] // else the release told nothing
-	d, kept, short := &sm.now, 0, s.short()
-	d.Reset()
-	for i, w := range weights {
-		c, p := prior.Cells[i], w/total
-		if short {
-			p = mobility.Short(p, c, SmoothMass)
-		}
-		if p > 0 {
-			d.Cells, d.P = append(d.Cells, c), append(d.P, p)
-			if told {
+	d, short := &sm.now, s.short()
+	if short {
+		mobility.ShortOf(d, prior.Cells, weights, 1/total, SmoothMass)
+	} else {
+		positive(d, prior.Cells, weights, total)
+	}
+	if kept := 0; told {
+		for i, c := range prior.Cells {
+			if kept < d.Len() && d.Cells[kept] == c {
 				sm.likelihood[kept] = sm.likelihood[i]
+				kept++
 			}
-			kept++
 		}
 	}
-	if kept == 0 { // on a map of a million cells or more, where nothing is known
-		d.CopyFrom(prior)
-		kept, told = d.Len(), false
-	}
-	m.learn(sm.likelihood, kept, told)
+	m.learn(sm.likelihood, d.Len(), told)
 	if short {
 		m.short, short = d.AppendShort(m.short)
 	}

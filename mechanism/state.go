@@ -51,8 +51,8 @@ type State struct {
 	RadiusKM float64
 	// Posterior is the distribution of the user's cell at Step, given all releases.
 	Posterior mobility.Distribution
-	// Short says that the masses of Posterior are short ones (mobility.Short), as they are after a
-	// step under law.Codebook. Then Posterior is stored in their format.
+	// Short says that the masses of Posterior are short ones (mobility.ShortOf), as they are after
+	// a step under law.Codebook. Then Posterior is stored in their format.
 	Short bool
 }
 

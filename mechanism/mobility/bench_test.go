@@ -48,11 +48,11 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkShort writes and reads posteriors of some 700 cells on a map of 1,024, rounded as a step
-// under the codebook rounds them.
+// BenchmarkShort writes and reads posteriors on a map of 1,024 cells, rounded as a step under the
+// codebook rounds them.
 func BenchmarkShort(b *testing.B) {
 	random := rand.New(rand.NewPCG(7, 1))
-	const side, many, least = 32, 50, 0x1p-12
+	const side, many, least = 32, 50, 0x1p-11
 	var posteriors [many]Distribution
 	var encoded [many][]byte
 	cells, bytes := 0, 0

@@ -24,64 +24,73 @@ const (
 	codeOfOne  = 63 << ShortBits
 )
 
-// Short rounds the mass p of a cell, 0 to 1, to one of the two short masses next to it. Below
-// least, which must be short, those two are 0 and least.
+// ShortOf sets dst to short masses of cells: each weight times a scale, rounded to one of the two
+// short masses next to it. Below least, which must be short, those two are 0 and least, and cells
+// that become 0 are left out. dst keeps its own memory and must not be the weights' distribution.
+// Cost: one pass.
 //
-// Which of the two it is looks like chance, with probabilities under which the rounded mass is p on
-// average. So rounding step after step moves no mass, neither within the distribution nor out of
-// its tails. Rounding to the nearest would: where less than half a unit flows into a cell in each
-// step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631). The chance is a
-// hash of the mass and the cell, and no secret: anybody with the mass has the result, with the same
-// bits on every architecture.
-func Short(p float64, c grid.Cell, least float64) float64 {
-	r, word := roundingTo(least), math.Float64bits(p)
-	return math.Float64frombits(r.round(word, chanceOf(word, c)))
-}
-
-// rounding is what Short needs of the least mass: its bits, and what makes a mass below it a share
-// of it in units of 2⁻⁵³.
-type rounding struct {
-	least uint64
-	units float64
-}
-
-func roundingTo(least float64) rounding {
-	return rounding{math.Float64bits(least), 0x1p53 / least}
-}
-
-// round returns the bits of the short mass for those of a mass, and a chance. The bits of a
-// positive number grow with it, evenly between two short masses. Which way a mass below the least
-// goes is hard to foresee, so it is chosen without a branch: raised is all ones where the chance is
-// below the mass's share of the least, and else 0.
-func (r rounding) round(word, chance uint64) uint64 {
-	rounded := (word + chance>>(64-shortShift)) >> shortShift << shortShift
-	share := int64(float64(math.Float64frombits(min(word, r.least)) * r.units))
-	raised := -((chance>>11 - uint64(share)) >> 63)
-	if word < r.least {
-		rounded = r.least & raised
-	}
-	return rounded
-}
-
-// chanceOf is the chance of a cell's mass: a hash of both.
-func chanceOf(word uint64, c grid.Cell) uint64 {
-	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
-}
-
-// ShortOf sets dst to the short masses of cells: Short of each weight times a scale, without those
-// that become 0. dst keeps its own memory.
+// Which of the two it is looks like chance, with probabilities under which the rounded mass is the
+// weight's on average. So rounding step after step moves no mass, neither within the distribution
+// nor out of its tails. Rounding to the nearest would: where less than half a unit flows into a
+// cell in each step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631).
+//
+// Masses below least are sampled together, as particle filters resample (stratified resampling,
+// Kitagawa 1996, doi 10.1080/10618600.1996.10474692): laid end to end in the order of the cells,
+// they are cut into strata of least each. Every stratum has a mark, at a place that is chance, and
+// the cell there has least, or twice as much if it has two marks. So any run of such cells keeps
+// its mass to within twice least, where cells that are chosen independently would keep it to within
+// the root of least times it: for the same error least may be larger, and fewer cells are left.
+// Marks at one distance from each other would be in one column of a map whose rows hold a whole
+// number of them.
+//
+// Every chance is a hash of masses and cells, and no secret: anybody with the weights has the
+// result, with the same bits on every architecture.
 func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64) {
 	dst.resize(len(weights))
 	to, p := dst.Cells, dst.P[:len(dst.Cells)]
 	cells = cells[:len(weights)]
-	r, kept := roundingTo(least), 0
+	var marks marks
+	if len(weights) > 0 {
+		marks.seed = chanceOf(math.Float64bits(weights[0]), cells[0]) + math.Float64bits(scale)
+	}
+	// Both count from where the stratum begins.
+	kept, reached, mark := 0, 0.0, marks.next(least)
 	for i, w := range weights {
-		c, word := cells[i], math.Float64bits(float64(w*scale))
-		rounded := r.round(word, chanceOf(word, c))
-		to[kept], p[kept] = c, math.Float64frombits(rounded)
-		kept += int(-rounded >> 63) // 1 unless it is 0, without a branch
+		c, mass := cells[i], float64(w*scale)
+		if mass >= least {
+			// The bits of a positive number grow with it, evenly between two short masses.
+			word := math.Float64bits(mass)
+			word += chanceOf(word, c) >> (64 - shortShift)
+			to[kept], p[kept] = c, math.Float64frombits(word>>shortShift<<shortShift)
+			kept++
+			continue
+		}
+		if reached += mass; reached <= mark {
+			continue
+		}
+		to[kept], p[kept] = c, least
+		reached, mark = reached-least, marks.next(least)
+		if reached > mark {
+			p[kept] += least
+			reached, mark = reached-least, marks.next(least)
+		}
+		kept++
 	}
 	dst.Cells, dst.P = to[:kept], p[:kept]
+}
+
+// marks are the places of the marks in strata, one after the other.
+type marks struct{ seed uint64 }
+
+// next returns a place from 0 on and below least.
+func (m *marks) next(least float64) float64 {
+	m.seed += 0x9e3779b97f4a7c15
+	return float64(float64(scramble(m.seed)>>11) * 0x1p-53 * least)
+}
+
+// chanceOf is the chance of a mass, given by its bits, in a cell: a hash of both.
+func chanceOf(word uint64, c grid.Cell) uint64 {
+	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
 }
 
 // scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi

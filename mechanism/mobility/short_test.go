@@ -11,76 +11,135 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestShortIsAMassBeside: the result is one of the two short masses next to the mass, the mass
-// itself if it is short, and 0 or the least one below that.
-func TestShortIsAMassBeside(t *testing.T) {
+// TestShortOfIsMassesBeside: each result is one of the two short masses next to the mass, the mass
+// itself if it is short, and 0, the least one or twice that below it. Whatever run of cells one
+// takes, those below the least keep their mass to within twice the least.
+func TestShortOfIsMassesBeside(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	const least = 0x1.2p-11
-	for i := range 100_000 {
-		p := math.Exp(-20 * random.Float64())
-		got := Short(p, grid.Cell(i%5000), least)
-		low, unit := shortFloor(p), math.Ldexp(1, math.Ilogb(p)-ShortBits)
-		high := low + unit
-		if low == p {
-			high = p
+	var got, again Distribution
+	for range 300 {
+		var cells []grid.Cell
+		var weights []float64
+		for i := range 1 + random.IntN(1000) {
+			cells = append(cells, grid.Cell(3*i))
+			weights = append(weights, math.Exp(-20*random.Float64()))
 		}
-		if p < least {
-			low, high = 0, least
+		weights[0] = []float64{0, 1, least, 0.5625, weights[0]}[random.IntN(5)]
+		ShortOf(&got, cells, weights, 1, least)
+		drift, lowest, highest := 0.0, 0.0, 0.0
+		for i, c := range cells {
+			p, q := weights[i], got.At(c)
+			low, unit := shortFloor(p), math.Ldexp(1, math.Ilogb(p)-ShortBits)
+			high := low + unit
+			if p < least {
+				low, high, drift = 0, least, drift+q-p
+			} else if low == p {
+				high = p
+			}
+			if q != low && q != high && (p >= least || q != 2*least) {
+				t.Fatalf("%g became %g, not %g or %g", p, q, low, high)
+			}
+			lowest, highest = min(lowest, drift), max(highest, drift)
 		}
-		if got != low && got != high {
-			t.Fatalf("%g became %g, not %g or %g", p, got, low, high)
+		if highest-lowest > 2*least*(1+1e-9) {
+			t.Errorf("runs of %d cells are off by %g, the least mass is %g", len(cells),
+				highest-lowest, least)
 		}
-		if again := Short(got, grid.Cell(i), least); again != got {
-			t.Fatalf("%g is short and became %g", got, again)
-		}
-	}
-	for _, p := range []float64{0, 1, least, 0.5625} {
-		if got := Short(p, 7, least); got != p {
-			t.Errorf("%g became %g", p, got)
+		ShortOf(&again, got.Cells, got.P, 1, least)
+		if !slices.Equal(again.Cells, got.Cells) || !slices.Equal(again.P, got.P) {
+			t.Fatal("short masses became others")
 		}
 	}
 }
 
-// TestShortIsRightOnAverage: over many cells the mean of what a mass is rounded to is that mass,
-// for masses anywhere between two short ones, and below the least. Each mean of n is within 5/√n of
-// the distance of the two, which chance exceeds less than once in a million masses (Hoeffding: the
-// probability is below 2e⁻⁵⁰).
-func TestShortIsRightOnAverage(t *testing.T) {
+// TestShortOfIsRightOnAverage: over many places of the same masses the mean of what one of them is
+// rounded to is that mass, for masses anywhere between two short ones, and below the least. Each
+// mean of n is within 5/√n of the distance of the two, or of twice the least and 0, which chance
+// exceeds less than once in a million masses (Hoeffding: the probability is below 2e⁻⁵⁰).
+func TestShortOfIsRightOnAverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 1))
-	const n, least = 10_000, 0x1p-11
-	for range 200 {
-		p := math.Exp(-12 * random.Float64())
-		sum := 0.0
-		for c := range n {
-			sum += Short(p, grid.Cell(c), least)
+	const n, least, many = 10_000, 0x1p-11, 200
+	weights, cells := make([]float64, many), make([]grid.Cell, many)
+	for i := range weights {
+		weights[i] = math.Exp(-12 * random.Float64())
+	}
+	sums := make([]float64, many)
+	var got Distribution
+	for place := range n {
+		for i := range cells {
+			cells[i] = grid.Cell(place + i)
 		}
-		unit := max(least, p/8)
-		if got := sum / n; math.Abs(got-p) > 5*unit/math.Sqrt(n) {
+		ShortOf(&got, cells, weights, 1, least)
+		for i, c := range got.Cells {
+			sums[int(c)-place] += got.P[i]
+		}
+	}
+	for i, p := range weights {
+		unit := max(2*least, p/8)
+		if got := sums[i] / n; math.Abs(got-p) > 5*unit/math.Sqrt(n) {
 			t.Errorf("%g became %g on average", p, got)
 		}
 	}
 }
 
-// TestShortBits pins the rounding: other bits are another sanitizer, see mechanism.StateVersion.
-func TestShortBits(t *testing.T) {
-	for _, c := range []struct {
-		p    float64
-		cell grid.Cell
-		want float64
-	}{
-		{.1, 0, 0x1.8p-4},
-		{.1, 1, 0x1.ap-4},
-		{.1, 2, 0x1.ap-4},
-		{1. / 3, 0, 0x1.4p-2},
-		{1. / 3, 700, 0x1.6p-2},
-		{.9999, 3, 1},
-		{1e-4, 0, 0},
-		{1e-4, 5, 0},
-		{4e-4, 2, 0},
-		{4e-4, 3, 0x1p-11},
+// TestShortOfIsEvenOnAMap: of a flat distribution on a map whose rows hold a whole number of strata
+// what is kept is spread over all columns. Column and row of those that are kept are even, so their
+// means have the standard deviation side/√(12·n), and stay within six of them. Another first mass
+// and another total choose other cells.
+func TestShortOfIsEvenOnAMap(t *testing.T) {
+	const side, least = 512, 0x1p-10
+	cells, weights := make([]grid.Cell, side*side), make([]float64, side*side)
+	for i := range cells {
+		cells[i], weights[i] = grid.Cell(i), 1
+	}
+	var seen [3]Distribution
+	for i := range seen {
+		total := float64(len(weights))
+		switch i {
+		case 1:
+			weights[0] *= 1 + 0x1p-40
+		case 2:
+			total *= 1 + 0x1p-40
+		}
+		ShortOf(&seen[i], cells, weights, 1/total, least)
+		column, row, n := 0.0, 0.0, float64(seen[i].Len())
+		for _, c := range seen[i].Cells {
+			column += float64(c%side) / n
+			row += float64(c/side) / n
+		}
+		most := 6 * side / math.Sqrt(12*n)
+		if math.Abs(seen[i].Total()-1) > 2*least || math.Abs(column-side/2) > most ||
+			math.Abs(row-side/2) > most {
+			t.Errorf("%v cells are left, with %g in all, about %g, %g", n, seen[i].Total(), column,
+				row)
+		}
+		if i > 0 && slices.Equal(seen[i].Cells, seen[0].Cells) {
+			t.Errorf("distribution %d keeps the cells of another", i)
+		}
+	}
+}
+
+// TestShortOfBits pins the rounding: other bits are another sanitizer, see mechanism.StateVersion.
+func TestShortOfBits(t *testing.T) {
+	cells := []grid.Cell{0, 1, 2, 3, 5, 40, 41, 42, 700}
+	weights := []float64{.1, .1, 1e-4, 1. / 3, .9999, 1e-4, 4e-4, 3e-4, 4e-4}
+	for first, want := range map[grid.Cell][]float64{
+		0:   {0x1.8p-4, 0x1.ap-4, 0x1p-11, 0x1.6p-2, 1, 0, 0, 0, 0x1p-10},
+		700: {0x1.ap-4, 0x1.ap-4, 0, 0x1.6p-2, 1, 0, 0x1p-10, 0, 0x1p-11},
 	} {
-		if got := Short(c.p, c.cell, 0x1p-11); got != c.want {
-			t.Errorf("{%v, %d, %x},", c.p, c.cell, got)
+		at := make([]grid.Cell, len(cells))
+		for i, c := range cells {
+			at[i] = c + first
+		}
+		var got Distribution
+		ShortOf(&got, at, weights, 1, 0x1p-11)
+		rounded := make([]float64, len(at))
+		for i, c := range at {
+			rounded[i] = got.At(c)
+		}
+		if !slices.Equal(rounded, want) {
+			t.Errorf("from %d on: %x", first, rounded)
 		}
 	}
 }

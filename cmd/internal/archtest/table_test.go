@@ -233,10 +233,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "mechanism/law",
-			"mechanism/mobility",
-			"schemas", "schemas/mapping",
-			"schemas/registry",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/law",
+			"mechanism/mobility", "schemas", "schemas/mapping", "schemas/registry",
 		},
 		third: []string{kafkaGo},
 		tests: []string{

@@ -238,14 +238,16 @@ func (w *walker) bayes(law *stated, after *mechanism.State) {
 		total += posterior[c]
 	}
 	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷. Under the codebook
-	// mechanism a mass is rounded to one of the two short ones beside it, and to the least below.
+	// mechanism a mass is rounded to one of the two short ones beside it, and below the least to
+	// that, or to twice as much.
 	beside := 1 + 1e-3
 	if after.Short {
 		beside = 1 + 1./8 + 1e-6
 	}
 	for i, c := range after.Posterior.Cells {
 		want, p := posterior[c]/total, after.Posterior.P[i]
-		least := after.Short && p == mechanism.LeastMass && want < p
+		least := after.Short && want < mechanism.LeastMass &&
+			(p == mechanism.LeastMass || p == 2*mechanism.LeastMass)
 		if !(p <= want*beside && p >= want/beside) && !least {
 			check.fail("the posterior is not that of Bayes' rule under the stated law")
 			return

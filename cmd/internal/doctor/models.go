@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -32,14 +33,13 @@ func (d *examination) models() {
 	}
 }
 
-// manyCells is how many cells a short posterior has at most, about: no mass is below 2^-12.
-const manyCells = 4000
-
-// largeMap warns of a map on which the true cell may have no posterior mass.
+// largeMap warns where the most probable cell is published and may be one of many with the same
+// mass.
 func (d *examination) largeMap(m *mobility.Model) {
-	if n := m.Grid.Cells(); n > manyCells && d.o.Release.Mechanism == law.Codebook {
+	n, most := m.Grid.Cells(), int(1/mechanism.LeastMass)
+	if n > most && d.o.Release.Mechanism == law.Codebook &&
+		d.o.Release.Estimate == mechanism.EstimateMode {
 		d.add("models", Warning, "the map has %d cells and a posterior about %d at most, so the "+
-			"true cell may have none of it: use larger cells unless estimates need these", n,
-			manyCells)
+			"most probable cell may be one of many: set publish.estimate to mean", n, most)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -71,13 +72,22 @@ func TestDoctorTimes(t *testing.T) {
 		doctor.Warning); strings.Contains(said, "several days' budgets") {
 		t.Errorf("LogAppendTime under a budget: %s", said)
 	}
-	for sideM, want := range map[float64]bool{5000: false, 60: true} {
+	for _, c := range []struct {
+		sideM    float64
+		estimate string
+		want     bool
+	}{
+		{5000, mechanism.EstimateMode, false},
+		{60, mechanism.EstimateMode, true},
+		{60, mechanism.EstimateMean, false},
+	} {
 		large := o
 		large.Release.Mechanism, large.Release.Delta = law.Codebook, 0
-		large.Model = servicetest.NeighbourModel(t, servicetest.Town, sideM, 4)
+		large.Release.Estimate = c.estimate
+		large.Model = servicetest.NeighbourModel(t, servicetest.Town, c.sideM, 4)
 		said := atwork.Details(doctor.Examine(t.Context(), large, nil), doctor.Warning)
-		if strings.Contains(said, "the true cell may have none of it") != want {
-			t.Errorf("%d cells: %s", large.Model.Grid.Cells(), said)
+		if strings.Contains(said, "may be one of many") != c.want {
+			t.Errorf("%d cells, %s: %s", large.Model.Grid.Cells(), c.estimate, said)
 		}
 	}
 	for _, c := range []struct {

@@ -58,12 +58,12 @@ func Example() {
 	// Output:
 	// 5 transitions of 2 users, error <nil>
 	// bus 7  53.4105 -2.9767 ± 1.1 km
-	// bus 7  53.4080 -2.9785 ± 1.0 km
-	// bus 7  53.4083 -2.9725 ± 1.2 km
-	// bus 7  53.4113 -2.9665 ± 1.2 km
+	// bus 7  53.4079 -2.9785 ± 1.0 km
+	// bus 7  53.4047 -2.9791 ± 0.9 km
+	// bus 7  53.4092 -2.9785 ± 1.1 km
 	// bus 12 53.4105 -2.9767 ± 1.1 km
-	// bus 12 53.4080 -2.9785 ± 1.0 km
-	// bus 12 53.4046 -2.9790 ± 0.9 km
+	// bus 12 53.4079 -2.9785 ± 1.0 km
+	// bus 12 53.4047 -2.9791 ± 0.9 km
 }
 
 // must panics on an error, so that the example stays short.
