@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	defer bar.Done()
 	options := audit.Options{
 		Sizes: audit.SizesFor(int64(f.draws)), Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
-		Progress: bar.Reporter(cmd.Context(), "records"),
+		Progress: f.attacking(cmd.Context(), bar),
 	}
 	if len(f.input.Paths)+len(args) > 0 {
 		if options.Traces, err = f.input.Open(cmd.Context(), args, std.In); err != nil {
@@ -107,6 +108,22 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	report.Program, report.Time = cli.Tool(), &ended
 	report.Again = f.again(cmd, args)
 	return f.tell(report, std)
+}
+
+// attacking announces the attacks with the first of them, and shows how far they are.
+func (f *auditFlags) attacking(ctx context.Context, bar *cli.Progress) (
+	progress func(done, total int64) error,
+) {
+	report, announced := bar.Reporter(ctx, "records"), false
+	return func(done, total int64) error {
+		err := report(done, total)
+		if err == nil && !announced {
+			announced = true
+			bar.Announce(fmt.Sprintf("attacking the mechanism and the service, with %g draws ...",
+				f.draws))
+		}
+		return err
+	}
 }
 
 // tell prints a report. Its error says that something was found.

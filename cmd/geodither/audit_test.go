@@ -139,6 +139,9 @@ input: {outside: clamp}
 		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
 	}
 	r := succeed(t, "audit", "-c", path, "--draws", "2e3", "--json")
+	if want := "attacking the mechanism and the service, with 2000 draws ...\n"; r.err != want {
+		t.Errorf("on standard error it says %q, want %q", r.err, want)
+	}
 	var report struct {
 		Passed         bool
 		Epsilon        float64

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -23,6 +24,8 @@ type smoothing struct {
 	counts  aggregate.SmoothCounts
 	seeded  int64 // records that say that their noise came from a seed
 	records int64
+	// before and after are the radii of the records that were smoothed, metres.
+	before, after []float32
 }
 
 // all smooths and writes all records, to the end of the input or the first error.
@@ -81,8 +84,33 @@ func located(err error, where string) error {
 
 // write writes a record with what the records up to a later one tell; nil: with what it has.
 func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error {
+	before := record.RadiusM
 	engine.SetPast(&record, past)
+	if past != nil {
+		s.before = append(s.before, float32(before))
+		s.after = append(s.after, float32(record.RadiusM))
+	}
 	return s.out.Write(record)
+}
+
+// littleGained is the share of the median radius below which smoothing is hardly worth the wait.
+const littleGained = .05
+
+// gained says what later records have told, or nothing of no records.
+func (s *smoothing) gained() string {
+	if len(s.before) == 0 {
+		return ""
+	}
+	slices.Sort(s.before)
+	slices.Sort(s.after)
+	before, after := float64(s.before[len(s.before)/2]), float64(s.after[len(s.after)/2])
+	text := fmt.Sprintf("median radius: %s before, %s smoothed\n", cli.Metres(before),
+		cli.Metres(after))
+	if after > before*(1-littleGained) {
+		text += "WARNING: this gains little: few releases lie within the lag, and where the " +
+			"model is wrong the estimates can be worse than before\n"
+	}
+	return text
 }
 
 // print says what was smoothed, and what was not.
@@ -96,6 +124,7 @@ func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
 	}
 	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
 		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
+	fmt.Fprint(log, s.gained())
 	for _, reason := range aggregate.UnsmoothedReasons() {
 		n, which := s.counts.Unsmoothed[reason], ""
 		if reason == aggregate.NoModel {

@@ -379,3 +379,27 @@ func TestSmoothRefuses(t *testing.T) {
 		t.Errorf("failures left files behind: %v", left)
 	}
 }
+
+// TestSmoothGained: the summary has the median radius before and after, and a warning where that is
+// hardly less. Without a smoothed record it says nothing.
+func TestSmoothGained(t *testing.T) {
+	for _, c := range []struct {
+		before, after []float32
+		want          string
+	}{
+		{nil, nil, ""},
+		{
+			[]float32{900, 500, 700},
+			[]float32{300, 400, 900},
+			"median radius: 700 m before, 400 m smoothed\n",
+		},
+		{[]float32{700}, []float32{680}, "median radius: 700 m before, 680 m smoothed\nWARNING"},
+	} {
+		s := &smoothing{before: c.before, after: c.after}
+		got := s.gained()
+		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "WARNING") !=
+			strings.Contains(c.want, "WARNING") || c.want == "" && got != "" {
+			t.Errorf("%v to %v: %q, want %q", c.before, c.after, got, c.want)
+		}
+	}
+}

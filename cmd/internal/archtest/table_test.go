@@ -251,7 +251,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"mechanism/aggregate", "mechanism/mobility", "producer",
+			"mechanism/aggregate", "mechanism/mobility", "producer", franz,
 		},
 	},
 	// The only package that knows Prometheus.

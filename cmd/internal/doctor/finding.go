@@ -55,8 +55,8 @@ func (d *examination) add(check, level, format string, args ...any) {
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	if d.late != nil && d.late() {
 		f.Level = Unchecked
-		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not at "+
-			"all", d.patience)
+		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not "+
+			"at all", d.patience)
 		if slices.Contains(d.found, f) {
 			return
 		}
@@ -67,8 +67,8 @@ func (d *examination) add(check, level, format string, args ...any) {
 	}
 }
 
-// Patience with brokers. A check that takes longer than checkPatience is given up, and those after it
-// have laterPatience: the brokers are known to be ailing.
+// Patience with brokers. A check that takes longer than checkPatience is given up, and those after
+// it have laterPatience: the brokers are known to be ailing.
 const (
 	checkPatience = 20 * time.Second
 	laterPatience = service.CallPatience

@@ -197,6 +197,12 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		return plan, err
 	}
 	p := &planner{first: o.WithDefaults(), client: o.Client(), r: r}
+	// Run needs the group's coordinator, which may be another broker than those asked so far.
+	call := wire.Options{RetryTimeout: service.CallPatience}
+	if _, _, err := consumer.Committed(ctx, p.client, call, replayed.Group, replayed.Topics.Raw,
+		0); err != nil {
+		return plan, err
+	}
 	if err := p.count(ctx, &plan); err != nil {
 		return plan, err
 	}

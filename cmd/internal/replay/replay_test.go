@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -64,6 +68,31 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	servicetest.RequireSame(t, first.Dead, three.Dead)
 	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("after replays the first release does not verify: %+v", report)
+	}
+}
+
+// TestPlanNeedsTheCoordinator: a plan ends as the replay would if the group's coordinator cannot be
+// found.
+func TestPlanNeedsTheCoordinator(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.GroupMinSessionTimeout(time.Second))
+	servicetest.OK(t, err)
+	t.Cleanup(cluster.Close)
+	w := servicetest.NewWorldAt(t, cluster.ListenAddrs()[0], 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
+	_, err = replay.NewPlan(t.Context(), o, replay.Options{Output: "again"})
+	servicetest.OK(t, err)
+	cluster.ControlKey(int16(kmsg.FindCoordinator),
+		func(r kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			response := r.ResponseKind().(*kmsg.FindCoordinatorResponse)
+			response.ErrorCode = int16(kafka.GroupCoordinatorNotAvailable)
+			return response, nil, true
+		})
+	if _, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"}); !errors.Is(err,
+		kafka.GroupCoordinatorNotAvailable) {
+		t.Errorf("without a coordinator the plan ends with %v", err)
 	}
 }
 

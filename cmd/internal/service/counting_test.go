@@ -53,7 +53,7 @@ func newCountedFleet(t *testing.T) *countedFleet {
 	zones, err := counts.Squares(w.Model.Grid)
 	servicetest.OK(t, err)
 	o := atwork.Options(w, "fleet")
-	o.Model, o.Release, o.SessionTimeout = nil, mechanism.Options{}, 500*time.Millisecond
+	o.Model, o.Release, o.SessionTimeout = nil, mechanism.Options{}, 2*time.Second
 	o.Topics = topics.Set{Raw: "raw", Sanitized: "fleet.out", Create: true}
 	f := &countedFleet{w: w, windows: o, totals: o, trust: true, settings: counting.Settings{
 		Settings: counts.Settings{Source: "?", Edition: 1, Epsilon: 1, PerDay: 3},

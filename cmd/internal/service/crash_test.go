@@ -51,7 +51,7 @@ func runCrashes(t *testing.T, seed uint64) {
 	disk := vfs.NewCrashableMem()
 	w := servicetest.NewWorld(t, 30)
 	o := atwork.Options(w, "crashing")
-	o.SessionTimeout = 500 * time.Millisecond
+	o.SessionTimeout = 2 * time.Second
 	published := w.Answers(t, o.Group)
 	kept := 0 // restarts that went on from what the disk had kept
 	run := func() (*atwork.Running, *servicetest.Network) {

@@ -75,7 +75,7 @@ type followers struct {
 
 func newFollowers(w *servicetest.World, group string, job service.Following) followers {
 	o := atwork.Options(w, group)
-	o.Topics.Raw, o.Key, o.SessionTimeout = "first.out", noise.Key{}, 500*time.Millisecond
+	o.Topics.Raw, o.Key, o.SessionTimeout = "first.out", noise.Key{}, 2*time.Second
 	return followers{w, o, job}
 }
 

@@ -40,7 +40,7 @@ func machines(w *servicetest.World, n, standbys int) []*machine {
 	for i := range all {
 		o := atwork.Options(w, "first")
 		o.StateDir += fmt.Sprint(".", i)
-		o.SessionTimeout, o.Standbys = 500*time.Millisecond, standbys
+		o.SessionTimeout, o.Standbys = 2*time.Second, standbys
 		all[i] = &machine{o: o, disk: vfs.NewCrashableMem()}
 	}
 	return all

@@ -60,7 +60,7 @@ func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
 	o := atwork.Options(w, "swap")
-	o.SessionTimeout = 500 * time.Millisecond
+	o.SessionTimeout = 2 * time.Second
 	puts := newBoard(t, o)
 	o.Watch = puts.watch
 	published := w.Answers(t, o.Group)
