@@ -15,7 +15,7 @@
 //
 //	new.go, mechanism.go    names and options of the mechanisms, and what all of them do
 //	hull.go, metric.go      the sensitivity hull, and what ε means at a distance
-//	knorm.go, isotropy.go   K-norm noise in floating point, and how PIM makes K round
+//	knorm.go                K-norm noise in floating point, and how PIM makes K round
 //	lattice*.go             K-norm noise in whole numbers
 //	laplace.go              the paper's baseline
 //	near.go                 neighbours of a prior's cells

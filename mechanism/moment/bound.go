@@ -1,3 +1,9 @@
+// Package moment bounds what all records of a user tell about one moment, however many there are.
+//
+// ε bounds one release, and Σε bounds all of them together. A place that people leave is not told
+// by all of them: what a release tells fades with its distance in time, as fast as the public model
+// forgets. The bounds are theorem 15 of mechanism/PROOFS.md, which has their assumptions. Every
+// number that is rounded here is rounded so that a bound grows.
 package moment
 
 import (
@@ -6,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -188,4 +195,223 @@ func fixedPoint(f func(float64) float64) float64 {
 		s = float64(next*(1+0x1p-20)) + 0x1p-20 // a little more, so that it ends
 	}
 	return math.Inf(1)
+}
+
+// Contraction bounds what a kernel, which takes a user from one time to a later one, lets through
+// of the span of a function: of the ln of its largest value over its smallest.
+//
+// What it keeps of a kernel A is its profile and its diameter. The profile is the largest
+// hockey-stick divergence of two rows, which does not increase in λ and is convex:
+//
+//	E(λ) = max over rows i, j of Σ_c (A_i(c) - λ·A_j(c))⁺
+//
+// E(1) is the largest total variation of two rows. The diameter is the largest ln of
+// A_i(c)·A_j(d) / (A_j(c)·A_i(d)) over rows i, j and cells c, d. Contractions do not change, and
+// serve any number of goroutines.
+type Contraction struct {
+	profile  []float64 // at lambdas
+	diameter float64   // may be infinite
+}
+
+// lambdas are where a profile is computed: close together where a profile bends most.
+var lambdas = [...]float64{
+	1, 1.05, 1.1, 1.2, 1.35, 1.55, 1.8, 2.2, 2.7, 3.7, 5.5, 9, 20, 55, 90, 150, 400,
+}
+
+// up rounds a computed logarithm up. Its relative error is some units of the last place.
+func up(v float64) float64 { return float64(v*(1+0x1p-40)) + 0x1p-40 }
+
+// Later bounds the span at the earlier time of what a function of span s at the later time is
+// expected to be: φ_A(s), the largest ln of (1 + (e^s-1)·A_i(S)) / (1 + (e^s-1)·A_j(S)) over rows
+// i, j and sets S. It is at most s, and it grows with s.
+//
+// (1 + c·A_i(S)) ≤ λ·(1 + c·A_j(S)) for all S is E(λ) ≤ (λ-1)/c, so φ_A(s) is ln of the λ where the
+// two sides meet. Between two λ the chord lies above the profile.
+func (k *Contraction) Later(s float64) float64 {
+	if !(s > 0) {
+		return 0
+	}
+	bound := min(s, k.Earlier(s))
+	c := math.Expm1(s)
+	for i, e := range k.profile {
+		right := lambdas[i]
+		if i == 0 || e > (right-1)/c {
+			continue
+		}
+		left := lambdas[i-1]
+		slope := (e - k.profile[i-1]) / (right - left)
+		lambda := (k.profile[i-1] - float64(slope*left) + 1/c) / (1/c - slope)
+		return min(bound, up(math.Log(min(max(lambda, 1), right))))
+	}
+	return bound
+}
+
+// Earlier bounds the span at the later time of what a function of span s at the earlier time was
+// expected to be, whatever the distribution at the earlier time is:
+//
+//	2·ln(cosh((Δ+s)/4) / cosh((Δ-s)/4))
+//
+// for the diameter Δ. That is at most Birkhoff's tanh(Δ/4)·s, at most s and at most Δ.
+func (k *Contraction) Earlier(s float64) float64 {
+	if !(s > 0) {
+		return 0
+	}
+	if math.IsInf(k.diameter, 1) || math.IsInf(s, 1) {
+		return min(s, k.diameter)
+	}
+	// ln cosh x = |x| + ln(1+e^(-2|x|)) - ln 2
+	lnCosh := func(x float64) float64 {
+		return math.Abs(x) + math.Log1p(portable.Exp(-2*math.Abs(x)))
+	}
+	return min(s, k.diameter, up(2*(lnCosh((k.diameter+s)/4)-lnCosh((k.diameter-s)/4))))
+}
+
+// Variation returns the largest total variation of two rows, rounded up.
+func (k *Contraction) Variation() float64 { return k.profile[0] }
+
+// Diameter returns the kernel's projective diameter, rounded up; it may be infinite.
+func (k *Contraction) Diameter() float64 { return k.diameter }
+
+// worst returns a contraction that bounds what either of two kernels lets through.
+func worst(a, b *Contraction) *Contraction {
+	k := &Contraction{diameter: max(a.diameter, b.diameter)}
+	for i := range a.profile {
+		k.profile = append(k.profile, max(a.profile[i], b.profile[i]))
+	}
+	return k
+}
+
+// contract computes a kernel's contraction.
+//
+// Most pairs of rows are left out of the profile: with c and d as rows near i and j,
+// E(A_i‖A_j) ≤ E(A_c‖A_d) + TV(A_i, A_c) + λ·TV(A_j, A_d) for each λ. The profile may come out too
+// high by the share coarse. Cost: for n cells about 2·n³ operations, and where rows are far apart
+// and E still is not near 1 up to 15·n³.
+func contract(a *dense, pool workers) *Contraction {
+	k := &Contraction{profile: make([]float64, len(lambdas)), diameter: a.diameter(pool)}
+	near := a.group(pool)
+	for i, lambda := range lambdas {
+		e := float64(a.divergence(near, lambda, pool)*(1+coarse)) + float64((1+lambda)*a.slack)
+		if i > 0 {
+			e = min(e, k.profile[i-1])
+		}
+		k.profile[i] = min(e, 1)
+	}
+	return k
+}
+
+const (
+	// coarse is the share by which a divergence may come out too high.
+	coarse = 1. / 128
+	// rowsPerGroup is about how many rows one stands for.
+	rowsPerGroup = 10
+)
+
+// groups are rows that one of them each, the centre, stands for.
+type groups struct {
+	centres []int
+	rows    [][]int   // of each group
+	radius  []float64 // the largest distance in each group
+	far     []float64 // of each row: its total variation from its centre, rounded up
+}
+
+// group chooses as centres the rows that lie farthest from those chosen before. Cost:
+// n³/rowsPerGroup.
+func (a *dense) group(pool workers) *groups {
+	g, of := &groups{far: make([]float64, a.n)}, make([]int, a.n)
+	for i := range g.far {
+		g.far[i] = 2
+	}
+	for next := 0; len(g.centres)*rowsPerGroup < a.n && g.far[next] > 0; {
+		this := len(g.centres)
+		g.centres = append(g.centres, next)
+		centre := a.row(next)
+		_ = pool.Each(a.n, func(i int) error { // it fails once it is stopped
+			if d := hockey(a.row(i), centre, 1) + float64(2*a.slack); d < g.far[i] {
+				g.far[i], of[i] = d, this
+			}
+			return nil
+		})
+		g.far[next], of[next] = 0, this
+		for i, d := range g.far {
+			if d > g.far[next] {
+				next = i
+			}
+		}
+	}
+	g.rows, g.radius = make([][]int, len(g.centres)), make([]float64, len(g.centres))
+	for i, at := range of {
+		g.rows[at] = append(g.rows[at], i)
+		g.radius[at] = max(g.radius[at], g.far[i])
+	}
+	return g
+}
+
+// divergence returns the largest hockey-stick divergence of two rows, or up to a share coarse less.
+func (a *dense) divergence(g *groups, lambda float64, pool workers) float64 {
+	n := len(g.centres)
+	between, most := make([]float64, n*n), make([]float64, n)
+	_ = pool.Each(n, func(i int) error {
+		for j, centre := range g.centres {
+			e := hockey(a.row(g.centres[i]), a.row(centre), lambda)
+			between[i*n+j] = e
+			most[i] = max(most[i], e)
+		}
+		return nil
+	})
+	// The tasks below do not share what they find: that would depend on their speed.
+	found := slices.Max(most)
+	_ = pool.Each(n, func(i int) error {
+		most[i] = found
+		for j := range n {
+			a.search(g, i, j, between[i*n+j], lambda, &most[i])
+		}
+		return nil
+	})
+	return slices.Max(most)
+}
+
+// search looks for a larger divergence than best between rows of two groups.
+func (a *dense) search(g *groups, one, other int, between, lambda float64, best *float64) {
+	// No divergence is above 1. What is computed may be above what bounds it by the slack.
+	enough := func() float64 {
+		return float64(*best*(1+coarse)) - float64(2*(1+lambda)*a.slack)
+	}
+	reach := float64(lambda * g.radius[other])
+	if enough() >= 1 || between+g.radius[one]+reach <= enough() {
+		return
+	}
+	for _, i := range g.rows[one] {
+		if between+g.far[i]+reach <= enough() {
+			continue
+		}
+		e := hockey(a.row(i), a.row(g.centres[other]), lambda)
+		if e+reach <= enough() {
+			continue
+		}
+		for _, j := range g.rows[other] {
+			if e+float64(lambda*g.far[j]) > enough() {
+				*best = max(*best, hockey(a.row(i), a.row(j), lambda))
+			}
+		}
+	}
+}
+
+// hockey returns Σ_c (p(c) - λ·q(c))⁺ of two rows: half of Σ|p - λq| + Σp - Σλq, where both rows
+// sum to 1. Four sums side by side take a third of the time of one.
+func hockey(p, q []float64, lambda float64) float64 {
+	var a, b, c, d float64
+	q = q[:len(p)]
+	i := 0
+	for ; i+4 <= len(p); i += 4 {
+		u, v := p[i:i+4:i+4], q[i:i+4:i+4]
+		a += math.Abs(u[0] - float64(lambda*v[0]))
+		b += math.Abs(u[1] - float64(lambda*v[1]))
+		c += math.Abs(u[2] - float64(lambda*v[2]))
+		d += math.Abs(u[3] - float64(lambda*v[3]))
+	}
+	for ; i < len(p); i++ {
+		a += math.Abs(p[i] - float64(lambda*q[i]))
+	}
+	return max(float64(((a+b)+(c+d)+(1-lambda))/2), 0)
 }

@@ -12,10 +12,8 @@
 //	past.go           Past: what a reader who smooths the records sees of the past
 //	told.go           Tellings: what all records tell about one moment
 //	ranks.go          the rank correlation of two rows
-//	fit.go            MeasureFit: how parts become figures with intervals over users
-//	fit_options.go    how a model is measured
+//	fit.go            MeasureFit: options, tracks, and how parts become figures with intervals
 //	fit_run.go        the parts: one pass of the filter over one track
-//	fit_tracks.go     which tracks are measured
 //	fit_verdict.go    figures in words, and who may read them
 //	model_check.go    one model by itself
 package trial

@@ -18,10 +18,10 @@
 //	overtime.go     one trace over time
 //	parameters.go   many traces over ε and δ
 //	knn.go          nearest places asked from releases
-//	adversaries.go  what those learn who know more or less than the model; adversary.go is one
+//	adversaries.go  what those learn who know more or less than the model
 //	fleet.go        where a whole fleet is, by its size; fleets.go measures one kind at one ε
 //	mechanisms.go   all mechanisms beside each other; once.go compares one release with the bound,
-//	                which bound.go finds, by bound_prior.go, bound_sweep.go and bound_master.go
+//	                which bound.go finds, by bound_prior.go and bound_sweep.go
 //	claims.go       when a sentence of the paper holds; claims_list.go has
 //	                the sentences, and shows what holds
 //

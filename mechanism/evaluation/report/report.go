@@ -5,10 +5,9 @@
 //
 //	report.go  sections, the files of a folder, and report.html
 //	table.go   Table: results as data, and its projections; band.go a value with its interval
-//	figure.go  Figure: panels in rows, one legend, a note; files
+//	figure.go  Figure: panels in rows, one legend, a note; a panel's frame; axis.go has its axes
 //	lines.go   Lines: series over an axis
 //	map.go     Map: a grid's values as colours, tracks and places on it
-//	frame.go   a panel with its axes; axis.go has their ends and labels
 //	canvas.go  SVG
 package report
 

@@ -8,7 +8,7 @@
 //	measure.go  settings measured on a sample, on all cores
 //	summary.go  what a measurement comes to: errors, their interval, and what they gain
 //	search.go   scout, measure the best, look for a target, promise, check
-//	words.go    what to choose, in words; report.go has the tables and the figure
+//	report.go   what to choose, in words, tables and a figure
 //
 // Everything that it returns are figures over all users. They come from the truth and are for
 // the owner of the traces.

@@ -1,11 +1,17 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -234,4 +240,238 @@ func (r *Result) figure() *report.Figure {
 			Series: append(errors.Lines("of", []string{"Σε"}, nil), r.marks()...),
 		}},
 	}
+}
+
+// Words say what to choose, a paragraph each.
+func (r *Result) Words() (lines []string) {
+	o := &r.Options
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	say("Plans are made for the median day: it has %s from the first report to the last, and "+
+		"reports in %s of them. For users who report for longer the budget ends before their day "+
+		"does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
+	if blind := r.Plans[0].BlindKM; o.TargetKM > 0 && blind <= o.TargetKM {
+		say("The model alone reaches %s: the median error without any release is %s.",
+			length(o.TargetKM), length(blind))
+	}
+	if r.Promise == nil {
+		return append(lines, r.noChoice())
+	}
+	p := r.Promise
+	if o.TargetKM > 0 {
+		say("The cheapest plan found for a median error of %s: %s.", length(o.TargetKM), p.Words())
+	} else {
+		say("The best plan found for Σε = %s a day: %s.",
+			report.Short(o.TargetEpsilonDay), p.Words())
+	}
+	if text := trial.LittleGain(1-p.Gain(), 1); text != "" {
+		say("WARNING: this plan is hardly worth its ε: %s.", text)
+	}
+	if p.DayEpsilon > mechanism.HighEpsilonDay {
+		say("Above Σε = %d a day it hardly protects where somebody was over a day.",
+			mechanism.HighEpsilonDay)
+	}
+	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
+		"alone has a median of %s and a mean of %s. This was measured again, with other noise "+
+		"than the choice.",
+		p.band(), p.doubt(), length(p.MeanKM), length(p.BlindKM), length(p.BlindMeanKM))
+	if len(p.Past) > 0 {
+		lines = append(lines, p.pastWords())
+	}
+	if b := r.Bound; b != nil && b.Between <= mechanism.HighEpsilonDay {
+		say("Records of any number of days change these odds by e^%.1f at most if users report in "+
+			"every step (theorem 15 of PROOFS.md).", math.Ceil(10*b.Between)/10)
+	}
+	lines = append(lines, p.nearWords())
+	if r.Others == nil {
+		say("There were too few users to check this on some that had no part in the choice.")
+	} else {
+		say("Checked on %s that had no part in the choice: a median error of %s%s, the model "+
+			"alone %s.%s Such records are good for: %s.", users(r.Others.Users), r.Others.band(),
+			r.Others.doubt(), length(r.Others.BlindKM), r.worse(), r.Others.goodFor())
+	}
+	say("The model is learned without differential privacy from all of these traces: its readers " +
+		"learn about them, and ε does not cover that.")
+	say("What is learned of a home adds up over nights: \"geodither statement --simulate\" says " +
+		"how fast. Limit it with \"release.hours\" or a lifetime budget.")
+	return lines
+}
+
+// worse says by how much the median error of the held-out users is above that of the choice, where
+// it is more than a rounding.
+func (r *Result) worse() string {
+	more := math.Round(100 * (r.Others.MedianKM/r.Promise.MedianKM - 1))
+	if !(more >= 1) {
+		return ""
+	}
+	return fmt.Sprintf(" The check is %.0f %% worse: expect that for other users.", more)
+}
+
+// goodFor says what records with such errors tell: of one user, or only of all.
+func (o *Outcome) goodFor() string {
+	switch {
+	case o.Gain() < trial.LeastGain:
+		return "the fleet, not one user"
+	case o.MedianKM < .3:
+		return "one user's street"
+	case o.MedianKM < 1:
+		return "one user's neighbourhood"
+	case o.MedianKM < 3:
+		return "one user's district"
+	}
+	return "one user's part of town"
+}
+
+// pastWords say what the records show of the past.
+func (o *Outcome) pastWords() string {
+	first, all, best := o.Past[0], o.Past[len(o.Past)-1], o.BestPast()
+	f := o.Told.Releases
+	text := fmt.Sprintf("A reader who waits for later records can smooth these (\"geodither "+
+		"smooth\"), and so can an attacker. That has a median error of %s and a mean of %s with "+
+		"all records of a day", length(all.MedianKM), length(all.MeanKM))
+	if first != all {
+		text += fmt.Sprintf(", and %s and %s with a lag of %s",
+			length(first.MedianKM), length(first.MeanKM), first.words())
+	}
+	switch best {
+	case first, all:
+		text += ". The best lag is " + best.words()
+	default:
+		text += fmt.Sprintf(". The best is %s (%s and %s)", best.words(),
+			length(best.MedianKM), length(best.MeanKM))
+	}
+	if f.Moments == 0 {
+		return text + "."
+	}
+	return text + fmt.Sprintf(". About one moment of a release, all records of a day changed the "+
+		"odds of two places by a factor of e^%.1f in the median and e^%.1f at most.", f.Median,
+		f.Largest)
+}
+
+// nearWords say what a release means for places that are near each other.
+func (o *Outcome) nearWords() string {
+	text := fmt.Sprintf("No release tells two places of the map apart by more than e^ε = %s.",
+		report.Short(math.Exp(o.Epsilon)))
+	if o.Mechanism == law.Codebook {
+		return text + fmt.Sprintf(" It may do so by all of that with two neighbouring cells, "+
+			"where a border of the codebook runs between them: so it does with %.0f %% of such "+
+			"pairs, weighted by where people are.", 100*o.NearShare)
+	}
+	return text + fmt.Sprintf(" On average, %.0f %% of ε tells two neighbouring cells apart. In "+
+		"%.0f %% of releases the true cell is none of the likely ones, and the nearest of these "+
+		"stands for it.", 100*o.NearShare, 100*o.Drift)
+}
+
+// noChoice says why nothing is chosen, and what comes nearest.
+func (r *Result) noChoice() string {
+	o := &r.Options
+	switch {
+	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
+		return "Name an error or a Σε a day to have a plan chosen."
+	case o.TargetEpsilonDay > 0:
+		return fmt.Sprintf("No plan can be made for Σε = %s a day.",
+			report.Short(o.TargetEpsilonDay))
+	}
+	best := slices.MinFunc(r.Plans, func(a, b Outcome) int {
+		return cmp.Compare(a.MedianKM, b.MedianKM)
+	})
+	if r.OutOfReach {
+		return fmt.Sprintf("A median error of %s is not reached by far. The nearest plan has %s, "+
+			"at Σε = %g a day, the largest that is tried: %s. Smaller cells may take off "+
+			"about %s, so nothing else was tried. Name a larger error, or none "+
+			"to see what each Σε a day brings.", length(o.TargetKM), length(best.MedianKM),
+			best.DayEpsilon, best.Words(), length(.4*best.CellM/1000))
+	}
+	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The "+
+		"nearest is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
+		Axis[len(Axis)-1], length(o.TargetKM), length(best.MedianKM),
+		report.Short(best.DayEpsilon), best.Words())
+}
+
+// doubt is what to add to an interval over few users.
+func (o *Outcome) doubt() string {
+	if o.Users >= 10 {
+		return ""
+	}
+	return fmt.Sprintf(" (of %s: the brackets are too narrow)", users(o.Users))
+}
+
+func users(n int) string {
+	if n == 1 {
+		return "1 user"
+	}
+	return strconv.Itoa(n) + " users"
+}
+
+// plan names a setting's releases: how many of which ε, and how often.
+func (s Setting) plan() string {
+	if s.ReleasesDay() == 1 {
+		return "1 × " + report.Short(s.Epsilon)
+	}
+	return fmt.Sprintf("%d × %s, every %s",
+		s.ReleasesDay(), report.Short(s.Epsilon), Short(s.Interval))
+}
+
+// Words name a setting.
+func (s Setting) Words() string {
+	text := fmt.Sprintf("mechanism %s, a release of ε = %s every %s until %d a day are spent, "+
+		"cells of %s, steps of %s", s.Mechanism, report.Short(s.Epsilon), Short(s.Interval),
+		s.ReleasesDay(), length(s.CellM/1000), Short(s.Step))
+	if s.Calendar {
+		text += ", a model with four parts of the day"
+	}
+	if s.Mechanism == law.Codebook {
+		return text
+	}
+	return text + fmt.Sprintf(", δ = %g", s.Delta)
+}
+
+// band is the median error with its interval, in one unit.
+func (o *Outcome) band() string {
+	if o.MedianKM < .9995 {
+		return fmt.Sprintf("%.0f m (%.0f to %.0f)", 1000*o.MedianKM, 1000*o.LowKM, 1000*o.HighKM)
+	}
+	return fmt.Sprintf("%.2f km (%.2f to %.2f)", o.MedianKM, o.LowKM, o.HighKM)
+}
+
+// Short is a time without the parts that are zero.
+func Short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// look says how to look at a choice on a map.
+func (o *Outcome) look() string {
+	text := fmt.Sprintf("To see this choice on a map, beside the truth, run \"geodither explore "+
+		"--model model.avro\" in this folder, with your traces behind it. Append #mechanism=%s"+
+		"&epsilon=%g&interval=%d&budget=%g", o.Mechanism, o.Epsilon, o.Interval/o.Step,
+		o.DayEpsilon)
+	if o.Delta > 0 && o.Mechanism != law.Codebook {
+		text += fmt.Sprintf("&delta=%g", o.Delta)
+	}
+	return text + " to the address that it prints."
+}
+
+// length is a distance in words, metres below a kilometre.
+func length(km float64) string {
+	if km < .9995 {
+		return strconv.FormatFloat(1000*km, 'f', 0, 64) + " m"
+	}
+	return strconv.FormatFloat(km, 'f', 2, 64) + " km"
+}
+
+// words name the lag.
+func (p Past) words() string {
+	if p.Lag == atOnce {
+		return "at once"
+	}
+	if p.Lag == 0 {
+		return "all records"
+	}
+	return Short(p.Lag)
 }
