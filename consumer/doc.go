@@ -17,7 +17,6 @@
 // configuration; consumer/group is a member of a consumer group. consumer/task, which imports
 // none of them, is the transaction loop of one partition.
 //
-// Files: fetcher.go one partition; filter.go what read_committed lets through; batch.go record
-// batches; offsets.go committed offsets and a partition's bounds; errors.go damaged and missing
-// data.
+// Files: fetcher.go one partition, and what read_committed lets through; batch.go record batches;
+// offsets.go committed offsets and a partition's bounds; errors.go damaged and missing data.
 package consumer

@@ -10,8 +10,8 @@
 // A stream processor spends its time on reads, so a cache of bounded size stands in front of Pebble
 // and holds the values that were used last.
 //
-// Files: store.go an open store; partition.go one partition of it; folder.go its files; cache.go
-// the cache; purge.go how files forget what was removed; pebble.go, health.go how Pebble is set up,
-// and what happens when the disk fails; keys.go keys and positions; errors.go what can be wrong.
+// Files: store.go an open store; partition.go one partition of it, keys and positions; folder.go
+// its files; cache.go the cache; purge.go how files forget what was removed; pebble.go, health.go
+// how Pebble is set up, and what happens when the disk fails; errors.go what can be wrong.
 // FORMAT.md has the layout of every key and value.
 package state

@@ -90,3 +90,5 @@ func environment(err error) bool {
 	}
 	return false
 }
+
+var errPositions = errors.New("the positions of a partition cannot be read")

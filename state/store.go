@@ -180,6 +180,11 @@ func (s *Store) identify() error {
 	return nil
 }
 
+// sameIdentity compares a stored identity record with a wanted identity.
+func sameIdentity(record, identity []byte) bool {
+	return len(record) > 0 && record[0] == identityVersion && bytes.Equal(record[1:], identity)
+}
+
 // writeIdentity writes the identity record into a database that must be empty.
 func (s *Store) writeIdentity(key []byte) error {
 	it, err := s.db.NewIter(nil)
@@ -201,6 +206,10 @@ func (s *Store) writeIdentity(key []byte) error {
 		record := appendIdentity(nil, s.o.Identity)
 		return errors.Join(s.db.Set(key, record, pebble.NoSync), s.db.Flush())
 	})
+}
+
+func appendIdentity(dst, identity []byte) []byte {
+	return append(append(dst, identityVersion), identity...)
 }
 
 // reason returns why a store is set aside, in the caller's words if it expects that.

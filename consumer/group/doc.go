@@ -4,7 +4,7 @@
 // itself. DESIGN.md says how.
 //
 // Files: member.go a membership and its life; generation.go what the group gives it, and for how
-// long; join.go how a member joins and sends heartbeats; assign.go who gets which partitions;
-// settings.go members that work under other settings; protocol.go, messages.go what members and
-// coordinator say.
+// long; join.go how a member joins and sends heartbeats, and its requests; assign.go who gets which
+// partitions; settings.go members that work under other settings; protocol.go what members say to
+// each other.
 package group

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -84,6 +85,15 @@ func (g *Generation) Check(ctx context.Context) error {
 
 func (g *Generation) heartbeat() *wire.Request {
 	return requestHeartbeat(Identity{g.member.options.ID, g.ID, g.MemberID, g.InstanceID})
+}
+
+// requestHeartbeat tells the coordinator that the member is alive, and asks whether its generation
+// lasts.
+//
+//	group | generation 4 | member | instance, nullable | tags
+func requestHeartbeat(by Identity) *wire.Request {
+	q := wire.NewRequest(protocol.Heartbeat, 4).String(by.Group).Int32(by.Generation)
+	return q.String(by.MemberID).Nullable(by.InstanceID).End()
 }
 
 // Lease is this member's right to work on a partition, or to keep a copy of its state. It lasts

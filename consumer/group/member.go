@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -328,4 +329,13 @@ func (m *Member) leave() error {
 		return wire.Refused(op, code)
 	})
 	return errors.Join(m.left, err)
+}
+
+// requestLeave gives a membership up.
+//
+//	group | members array of (member | instance, nullable | tags) | tags
+func requestLeave(by Identity) *wire.Request {
+	q := wire.NewRequest(protocol.LeaveGroup, 4).String(by.Group)
+	q.Count(1).String(by.MemberID).Nullable(by.InstanceID).End()
+	return q.End()
 }

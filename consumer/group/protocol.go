@@ -283,3 +283,8 @@ func readPartitions(r *wire.Reader, topic string) (found []int32, named bool) {
 	}
 	return found, named
 }
+
+type joinedMember struct {
+	id, instance string
+	subscription []byte
+}

@@ -60,6 +60,14 @@ func RoundTrip(ctx context.Context, client *kafka.Client, x Exchange) (protocol.
 	return res, err
 }
 
+// clientID returns the name that a transport gives itself.
+func clientID(transport kafka.RoundTripper) string {
+	if t, ok := unobserved(transport).(*Transport); ok && t.ClientID != "" {
+		return t.ClientID
+	}
+	return defaultClientID
+}
+
 // Ask is RoundTrip for an answer of one type. Any error is an *Error: a temporary one if the
 // exchange failed.
 func Ask[T protocol.Message](ctx context.Context, client *kafka.Client, x Exchange) (T, error) {

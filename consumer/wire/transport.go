@@ -102,11 +102,3 @@ func RackOf(client *kafka.Client) string {
 
 // defaultClientID is what brokers hear of a client that does not say its name.
 const defaultClientID = "geodither"
-
-// clientID returns the name that a transport gives itself.
-func clientID(transport kafka.RoundTripper) string {
-	if t, ok := unobserved(transport).(*Transport); ok && t.ClientID != "" {
-		return t.ClientID
-	}
-	return defaultClientID
-}
