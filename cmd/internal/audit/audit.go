@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // DefaultSizes take some 40 seconds of one core for most models.
@@ -170,6 +171,119 @@ func meet(ctx context.Context, p *plan, o Options, r *Report) error {
 	return err
 }
 
+// scout follows users who move through their releases, and keeps a few of the different situations
+// that it meets, at random.
+type scout struct {
+	plan   *plan
+	walker *walker
+	states map[string][]byte // of the users
+	seen   map[string]bool   // situations, by what determines the law
+	kept   []situation
+	visits int
+}
+
+// mostScouted bounds the situations that are kept.
+const mostScouted = 4
+
+func newScout(p *plan) (*scout, error) {
+	s := p.settings
+	s.Release = p.plain
+	w, err := newWalker(p.start, s, p.rng("scout", 0))
+	return &scout{
+		plan: p, walker: w, states: map[string][]byte{}, seen: map[string]bool{},
+	}, err
+}
+
+// visit takes one fix of a user. A late one and another one of the same step are left out; then
+// fresh is false.
+func (s *scout) visit(user string, step int64, cell grid.Cell) (fresh bool, err error) {
+	w, m, before := s.walker, s.walker.settings.Model, s.states[user]
+	var state mechanism.State
+	if err := state.DecodeBinary(before); err != nil || state.Started && step <= state.Step {
+		return false, err
+	}
+	if state.Started {
+		if err := s.consider(before, step); err != nil {
+			return false, err
+		}
+	}
+	effect, err := w.feed(fix(m.Grid, user, step*m.Step.Milliseconds(), cell, w.rng), before)
+	s.states[user] = effect.State
+	s.visits++
+	return true, err
+}
+
+// consider decides whether to keep the situation that comes with a step.
+func (s *scout) consider(before []byte, step int64) error {
+	law, err := s.walker.observer.law(before, step)
+	if err != nil || !law.tells() || s.seen[lawFacts(law)] {
+		return err
+	}
+	s.seen[lawFacts(law)] = true
+	slot := len(s.kept)
+	if slot < mostScouted {
+		s.kept = append(s.kept, situation{})
+	} else if slot = s.walker.rng.IntN(len(s.seen)); slot >= mostScouted {
+		return nil
+	}
+	at := situation{
+		name: fmt.Sprintf("met %d", slot+1), settings: s.walker.settings, state: before,
+		step: step, scouted: true, users: s.plan.sizes.Shapes,
+	}
+	at.law, err = lawOf(&at)
+	s.kept[slot] = at
+	return err
+}
+
+// mostOfAUser is how many steps of one user are followed: no user is to have all location sets.
+const mostOfAUser = 200
+
+// follow sends the fixes of traces past the scout.
+func (s *scout) follow(ctx context.Context, reader *traces.Reader) error {
+	m, seen := s.plan.settings.Model, map[string]int{}
+	for fix, err := range reader.Fixes() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if seen[fix.UserID] == mostOfAUser {
+			continue
+		}
+		cell := m.Grid.Locate(fix.Latitude, fix.Longitude)
+		fresh, err := s.visit(fix.UserID, m.StepAt(fix.Timestamp), cell)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			seen[fix.UserID]++
+		}
+		if s.visits >= s.plan.sizes.Visits {
+			break
+		}
+	}
+	return nil
+}
+
+// simulate sends vehicles past the scout that move by the model, at times in which releases may be
+// drawn.
+func (s *scout) simulate(ctx context.Context) error {
+	const vehicles = 20
+	for v := range vehicles {
+		walker := trial.NewWalker(s.plan.settings.Model, s.walker.rng)
+		step := s.plan.moments(v).next()
+		for range s.plan.sizes.Visits / vehicles {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := s.visit(userName("simulated", v), step, walker.Cell); err != nil {
+				return err
+			}
+			walker.Move(step)
+			step = s.plan.open(step + 1)
+		}
+	}
+	return nil
+}
+
 // do runs all jobs.
 func do(ctx context.Context, p *plan, o Options) ([]*result, error) {
 	jobs := slices.Concat(ruleJobs(p), walkJobs(p), crowdJobs(p), factJobs(p), exponentJobs(p))
@@ -192,144 +306,4 @@ func do(ctx context.Context, p *plan, o Options) ([]*result, error) {
 		results[n], err = jobs[n].do()
 		return err
 	})
-}
-
-// attackShare is the share of the attack in the rate of false alarms.
-const attackShare = .25
-
-// judge combines the results, in the order of the jobs, and makes the statistical tests.
-func judge(p *plan, r *Report, all []*result, alpha float64) {
-	sum := newChecks()
-	var (
-		t       tests
-		walk    []draw
-		shifts  []grid.Point
-		pools   = make([][]draw, len(p.situations))
-		guesses = make([][2][2]int64, len(p.situations))
-	)
-	for _, one := range all {
-		sum.add(one.checks)
-		walk, shifts = append(walk, one.walk...), append(shifts, one.shifts...)
-		pools[one.situation] = append(pools[one.situation], one.pool...)
-		for which := range one.guesses {
-			for right := range one.guesses[which] {
-				guesses[one.situation][which][right] += one.guesses[which][right]
-			}
-		}
-		if one.changed != "" {
-			sum.streams.Trials += int64(len(one.pairs))
-			if len(one.pairs) < leastClass {
-				r.Untested = append(r.Untested, one.changed)
-			}
-			t.together(&sum.streams, one.pairs, "noise does not depend on the %s", one.changed)
-		}
-	}
-	sum.law.Trials, sum.periods.Trials = int64(len(walk)), int64(len(walk)+len(pools[0]))
-	t.pool(&sum.law, "long runs", walk)
-	t.independent(&sum.law, walk)
-	t.byPeriod(&sum.periods, walk)
-	t.byHour(&sum.periods, "long runs", walk)
-	for i := range p.situations {
-		at := &p.situations[i]
-		if at.streams && at.law.k.dim() == 2 {
-			sum.streams.Trials += int64(len(shifts))
-			n := float64(at.law.options.Subdivision)
-			t.duplicates(&sum.streams, shifts, at.law.options.Epsilon, at.law.k.area(), n*n)
-		}
-		sum.law.Trials += int64(len(pools[i]))
-		t.pool(&sum.law, at.name, pools[i])
-	}
-	t.by(&sum.periods, pools[0], "user %d", func(d *draw) int64 { return int64(d.user) })
-	t.byHour(&sum.periods, p.situations[0].name, pools[0])
-	t.judge(alpha * (1 - attackShare))
-	attack(p, r, sum, guesses, alpha*attackShare)
-	if telling(p) == nil {
-		r.Untested = []string{"every fact"}
-	}
-	r.Records, r.Tests = sum.fed, len(t.all)
-	powers(p, sum, walk, len(shifts))
-	r.Checks = sum.list()
-	r.find()
-}
-
-// attack bounds the true ε from below: by the guesses in all situations together, and in each.
-func attack(p *plan, r *Report, sum *checks, guesses [][2][2]int64, alpha float64) {
-	var pooled [2][2]int64
-	for _, one := range guesses {
-		for which := range one {
-			pooled[which][0] += one[which][0]
-			pooled[which][1] += one[which][1]
-		}
-	}
-	kinds := 1
-	if p.settings.Release.Near.Factor > 0 {
-		kinds = 2
-	}
-	each := alpha / float64(kinds*(len(guesses)+1))
-	for i, at := range p.situations {
-		bound := bounded(guesses[i][0], each)
-		r.Situations = append(r.Situations, at.describe(bound))
-		r.Bound.raise(bound, at.name)
-		if kinds == 2 {
-			r.Near.raise(bounded(guesses[i][1], each), at.name)
-		}
-	}
-	sum.attack.Trials = pooled[0][0] + pooled[0][1] + pooled[1][0] + pooled[1][1]
-	r.Bound.raise(bounded(pooled[0], each), "all together")
-	if r.Bound.Epsilon > r.Epsilon {
-		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least "+
-			"%.4f (%s)", r.Bound.Epsilon, r.Bound.Situation)
-	}
-	if kinds == 1 {
-		r.Near = nil
-		return
-	}
-	r.Near.raise(bounded(pooled[1], each), "all together")
-	if r.Near.Epsilon > r.NearLimit {
-		sum.attack.fail("two near places can be told apart by more than the near factor: by "+
-			"e^%.4f at least (%s)", r.Near.Epsilon, r.Near.Situation)
-	}
-}
-
-// bounded returns the lower bound on ε that guesses give.
-func bounded(guesses [2]int64, alpha float64) Bound {
-	return Bound{
-		Epsilon: min(epsilonLowerBound(guesses[0], guesses[1], alpha), math.MaxFloat64),
-		Hits:    guesses[0], Misses: guesses[1],
-	}
-}
-
-// powers describes what the checks would have found.
-func powers(p *plan, c *checks, walk []draw, noises int) {
-	same := "any such difference in what was compared"
-	for _, check := range c.list() {
-		check.Power = same
-	}
-	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
-	c.rules.Power = fmt.Sprintf(
-		"any rule that comes to another result in one of these records, under %d sets of rules",
-		ruleVariants)
-	c.equal.Power = same + "; releases are made equal at ε = 2"
-	c.inference.Power = "posteriors that are off by 10⁻³"
-	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
-	const quantile = 6
-	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
-	for i := range walk {
-		moved += walk[i].moves
-	}
-	off := 100 * quantile / math.Sqrt(2*n)
-	if p.settings.coded() {
-		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
-		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
-	}
-	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
-		"%.1g of the releases of the first situation lie", off, tails,
-		18/float64(max(p.sizes.Users, 1)))
-	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
-		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
-		longestPeriod, releasesEach)
-	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
-	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
-		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
-	c.attack.Power = "what tells the farthest two places of a situation apart"
 }

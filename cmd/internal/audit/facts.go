@@ -281,3 +281,11 @@ func days(p *plan) (*result, error) {
 	}
 	return &result{checks: whole.checks}, nil
 }
+
+// lawFacts is what determines the law.
+func lawFacts(l *stated) string {
+	if l.code != nil {
+		return fmt.Sprint(l.code.points)
+	}
+	return fmt.Sprint(l.cells)
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/mathext"
@@ -12,49 +11,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
-
-// draw is one release as the tests of the law see it. Radius and sector have the same law, and are
-// independent, for every location set, so the tests pool the releases of many sets.
-type draw struct {
-	// radius is ε times the gauge of the noise. It has the Gamma law of this shape: 2 under a
-	// polygon K and 1 along a line. So has that of an answer from a codebook, see rank.
-	radius, shape float64
-	// moves is by how much the radius of an answer from a codebook grows with the logarithm of ε.
-	moves float64
-	// beyond is the probability of a larger radius, sector a share of K's area. Both are
-	// uniform and independent.
-	beyond, sector float64
-	noise          grid.Point // in cells
-	drift          bool       // the true cell is none of the location set, or of a codebook's prior
-	even           bool       // the parity of the true cell's number
-	fresh          bool       // the user's first release
-	step, number   int64
-	gap            int64 // steps since the user's last record; 0: none
-	hour           int   // of the day in UTC, when the step begins
-	user           int
-	place          int // of a crowd's pairs of cells, counted from 1; 0: another one
-}
-
-// measure fills in the coordinates of noise in cells. If the noise has no direction, rng gives one.
-func (d *draw) measure(k *hull, epsilon, x, y float64, rng *rand.Rand) {
-	d.radius = epsilon * k.gauge(x, y)
-	switch {
-	case k.dim() == 1:
-		side := 0.0
-		if u := k.corners[1]; x*float64(u.X)+y*float64(u.Y) < 0 ||
-			x == 0 && y == 0 && rng.IntN(2) == 0 {
-			side = 1
-		}
-		d.shape, d.beyond, d.sector = 1, math.Exp(-d.radius), (side+rng.Float64())/2
-	case x == 0 && y == 0:
-		d.shape, d.beyond, d.sector = 2, 1, rng.Float64()
-	default:
-		d.shape, d.beyond, d.sector = 2, (1+d.radius)*math.Exp(-d.radius), k.cone(x, y)
-	}
-	if math.IsInf(d.radius, 1) {
-		d.beyond = 0
-	}
-}
 
 // test is one statistical test: the probability, under the stated law, of what was seen or
 // worse.
@@ -299,4 +255,166 @@ func (t *tests) duplicates(check *Check, all []grid.Point, epsilon, area, points
 		p = mathext.GammaIncReg(float64(pairs), expected)
 	}
 	t.add(check, p, "%d pairs of releases share their noise; %.2g are expected", pairs, expected)
+}
+
+// attackShare is the share of the attack in the rate of false alarms.
+const attackShare = .25
+
+// judge combines the results, in the order of the jobs, and makes the statistical tests.
+func judge(p *plan, r *Report, all []*result, alpha float64) {
+	sum := newChecks()
+	var (
+		t       tests
+		walk    []draw
+		shifts  []grid.Point
+		pools   = make([][]draw, len(p.situations))
+		guesses = make([][2][2]int64, len(p.situations))
+	)
+	for _, one := range all {
+		sum.add(one.checks)
+		walk, shifts = append(walk, one.walk...), append(shifts, one.shifts...)
+		pools[one.situation] = append(pools[one.situation], one.pool...)
+		for which := range one.guesses {
+			for right := range one.guesses[which] {
+				guesses[one.situation][which][right] += one.guesses[which][right]
+			}
+		}
+		if one.changed != "" {
+			sum.streams.Trials += int64(len(one.pairs))
+			if len(one.pairs) < leastClass {
+				r.Untested = append(r.Untested, one.changed)
+			}
+			t.together(&sum.streams, one.pairs, "noise does not depend on the %s", one.changed)
+		}
+	}
+	sum.law.Trials, sum.periods.Trials = int64(len(walk)), int64(len(walk)+len(pools[0]))
+	t.pool(&sum.law, "long runs", walk)
+	t.independent(&sum.law, walk)
+	t.byPeriod(&sum.periods, walk)
+	t.byHour(&sum.periods, "long runs", walk)
+	for i := range p.situations {
+		at := &p.situations[i]
+		if at.streams && at.law.k.dim() == 2 {
+			sum.streams.Trials += int64(len(shifts))
+			n := float64(at.law.options.Subdivision)
+			t.duplicates(&sum.streams, shifts, at.law.options.Epsilon, at.law.k.area(), n*n)
+		}
+		sum.law.Trials += int64(len(pools[i]))
+		t.pool(&sum.law, at.name, pools[i])
+	}
+	t.by(&sum.periods, pools[0], "user %d", func(d *draw) int64 { return int64(d.user) })
+	t.byHour(&sum.periods, p.situations[0].name, pools[0])
+	t.judge(alpha * (1 - attackShare))
+	attack(p, r, sum, guesses, alpha*attackShare)
+	if telling(p) == nil {
+		r.Untested = []string{"every fact"}
+	}
+	r.Records, r.Tests = sum.fed, len(t.all)
+	powers(p, sum, walk, len(shifts))
+	r.Checks = sum.list()
+	r.find()
+}
+
+// attack bounds the true ε from below: by the guesses in all situations together, and in each.
+func attack(p *plan, r *Report, sum *checks, guesses [][2][2]int64, alpha float64) {
+	var pooled [2][2]int64
+	for _, one := range guesses {
+		for which := range one {
+			pooled[which][0] += one[which][0]
+			pooled[which][1] += one[which][1]
+		}
+	}
+	kinds := 1
+	if p.settings.Release.Near.Factor > 0 {
+		kinds = 2
+	}
+	each := alpha / float64(kinds*(len(guesses)+1))
+	for i, at := range p.situations {
+		bound := bounded(guesses[i][0], each)
+		r.Situations = append(r.Situations, at.describe(bound))
+		r.Bound.raise(bound, at.name)
+		if kinds == 2 {
+			r.Near.raise(bounded(guesses[i][1], each), at.name)
+		}
+	}
+	sum.attack.Trials = pooled[0][0] + pooled[0][1] + pooled[1][0] + pooled[1][1]
+	r.Bound.raise(bounded(pooled[0], each), "all together")
+	if r.Bound.Epsilon > r.Epsilon {
+		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least "+
+			"%.4f (%s)", r.Bound.Epsilon, r.Bound.Situation)
+	}
+	if kinds == 1 {
+		r.Near = nil
+		return
+	}
+	r.Near.raise(bounded(pooled[1], each), "all together")
+	if r.Near.Epsilon > r.NearLimit {
+		sum.attack.fail("two near places can be told apart by more than the near factor: by "+
+			"e^%.4f at least (%s)", r.Near.Epsilon, r.Near.Situation)
+	}
+}
+
+// bounded returns the lower bound on ε that guesses give.
+func bounded(guesses [2]int64, alpha float64) Bound {
+	return Bound{
+		Epsilon: min(epsilonLowerBound(guesses[0], guesses[1], alpha), math.MaxFloat64),
+		Hits:    guesses[0], Misses: guesses[1],
+	}
+}
+
+// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
+// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
+// guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
+// at least.
+//
+// Guarantee: under ε-differential privacy a release that leads to a guess is at most e^ε times as
+// likely to be a hit as a miss, so given the number of guesses the hits are binomial with a
+// probability q ≤ e^ε/(1+e^ε). The lower bound of Clopper and Pearson (1934, doi
+// 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
+// exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
+// both probabilities, and the whole of α with it.
+func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
+	if hits == 0 {
+		return 0
+	}
+	q := math.Pow(alpha, 1/float64(hits)) // the quantile for no miss
+	if misses > 0 {
+		q = distuv.Beta{Alpha: float64(hits), Beta: float64(misses) + 1}.Quantile(alpha)
+	}
+	return max(math.Log(q/(1-q)), 0)
+}
+
+// powers describes what the checks would have found.
+func powers(p *plan, c *checks, walk []draw, noises int) {
+	same := "any such difference in what was compared"
+	for _, check := range c.list() {
+		check.Power = same
+	}
+	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
+	c.rules.Power = fmt.Sprintf(
+		"any rule that comes to another result in one of these records, under %d sets of rules",
+		ruleVariants)
+	c.equal.Power = same + "; releases are made equal at ε = 2"
+	c.inference.Power = "posteriors that are off by 10⁻³"
+	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
+	const quantile = 6
+	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
+	for i := range walk {
+		moved += walk[i].moves
+	}
+	off := 100 * quantile / math.Sqrt(2*n)
+	if p.settings.coded() {
+		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
+		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
+	}
+	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
+		"%.1g of the releases of the first situation lie", off, tails,
+		18/float64(max(p.sizes.Users, 1)))
+	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
+		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
+		longestPeriod, releasesEach)
+	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
+	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
+		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
+	c.attack.Power = "what tells the farthest two places of a situation apart"
 }
