@@ -64,28 +64,6 @@ func WrapUsage(root *cobra.Command) {
 	})
 }
 
-// flagsAsValues refuses a flag that was taken for the value of the one before it, as in
-// "--report --seed 3", where FILE is missing.
-func flagsAsValues(flags *pflag.FlagSet) (err error) {
-	flags.Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if several, ok := f.Value.(pflag.SliceValue); ok {
-			values = several.GetSlice()
-		}
-		for _, value := range values {
-			if err == nil && isFlag(flags, value) {
-				kind, _ := pflag.UnquoteUsage(f)
-				if kind == "string" { // the usage names none
-					kind = "VALUE"
-				}
-				err = fmt.Errorf("--%s has no value: the flag %s follows it; write --%s %s",
-					f.Name, value, f.Name, kind)
-			}
-		}
-	})
-	return err
-}
-
 // isFlag reports whether a word would be read as a flag: --seed, --seed=3, a misspelt --sed, -c, or
 // -cFILE. A file of such a name is written ./--seed.
 func isFlag(flags *pflag.FlagSet, word string) bool {
@@ -93,41 +71,6 @@ func isFlag(flags *pflag.FlagSet, word string) bool {
 		return true
 	}
 	return len(word) > 1 && word[0] == '-' && flags.ShorthandLookup(word[1:2]) != nil
-}
-
-// explainFlag says how to write a duration or a number, and which flag a misspelt one may be.
-// Behind a misspelt command every flag is unknown: then the command is the error.
-func explainFlag(cmd *cobra.Command, err error) error {
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		write := ""
-		switch kind := wrong.GetFlag().Value.Type(); {
-		case strings.HasPrefix(kind, "duration"):
-			write = "a duration with its unit, such as 30s"
-		case strings.HasPrefix(kind, "float"):
-			write = "a number, such as 0.5"
-		case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
-			write = "a whole number, such as 10"
-		default:
-			return err
-		}
-		return fmt.Errorf("--%s %q: write %s", wrong.GetFlag().Name, wrong.GetValue(), write)
-	}
-	missing, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return err
-	}
-	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
-		return NoArgs(cmd, words)
-	}
-	if missing.GetSpecifiedShortnames() != "" { // one letter is near any other
-		return err
-	}
-	var known []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	if near := Nearest(missing.GetSpecifiedName(), known); len(near) > 0 {
-		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
-	}
-	return err
 }
 
 // Nearest returns the known words that differ least from a word. A word that is near many others is

@@ -26,9 +26,9 @@
 // Both processors are a task's Processor and its Partitioned. An Eraser keeps an erased user's day
 // until it is closed. Formats: FORMAT.md of the package state.
 //
-// Files: doc.go what both agree on; windows.go the fixes of a raw partition; open.go counts of open
-// windows; user.go users' days; totals.go windows; record.go what is published of a
-// zone; bytes.go partials and the reading of bytes.
+// Files: doc.go what both agree on; windows.go the fixes of a raw partition, counts of open windows
+// and users' days; totals.go windows; record.go what is published of a zone; bytes.go partials and
+// the reading of bytes.
 package counting
 
 import (

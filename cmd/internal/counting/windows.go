@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -268,3 +270,212 @@ func (w *Windows) Expires() func(state []byte) bool {
 		return err == nil && len(user) > 0 && user[len(user)-1].date < oldest
 	}
 }
+
+// zonesOfChunk is how many zones share a state of the partition. A fix that counts rewrites one
+// such state: some hundred bytes at most, where all of 10,000 zones and six windows are 120 kB.
+const zonesOfChunk = 128
+
+// openCounts are the counts of windows that are not closed, in states of the partition by window
+// and chunk of zones.
+type openCounts struct {
+	windows map[int64]map[int32]*chunk // by start in ms, then by number
+	changed []chunkKey                 // since the last changes
+	removed []chunkKey
+}
+
+// chunk is the counts of zones that follow each other.
+type chunk struct {
+	counts  [zonesOfChunk]uint32
+	changed bool
+}
+
+type chunkKey struct {
+	startMS int64
+	number  int32
+}
+
+// name is that of the chunk's state: the window's start and the chunk's number, so never empty.
+func (k chunkKey) name() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(k.startMS))
+	return binary.AppendUvarint(b, uint64(k.number))
+}
+
+func (o *openCounts) chunk(k chunkKey) *chunk {
+	window := o.windows[k.startMS]
+	if window == nil {
+		window = map[int32]*chunk{}
+		o.windows[k.startMS] = window
+	}
+	c := window[k.number]
+	if c == nil {
+		c = new(chunk)
+		window[k.number] = c
+	}
+	return c
+}
+
+// add counts a user in a zone of a window.
+func (o *openCounts) add(startMS int64, zone int32) {
+	k := chunkKey{startMS, zone / zonesOfChunk}
+	c := o.chunk(k)
+	c.counts[zone%zonesOfChunk]++
+	if !c.changed {
+		c.changed = true
+		o.changed = append(o.changed, k)
+	}
+}
+
+// close removes a window and returns its counts, by zone and without zeros.
+func (o *openCounts) close(startMS int64) (all []zoneCount) {
+	window := o.windows[startMS]
+	for _, number := range slices.Sorted(maps.Keys(window)) {
+		all = append(all, window[number].list(number*zonesOfChunk)...)
+		o.removed = append(o.removed, chunkKey{startMS, number})
+	}
+	delete(o.windows, startMS)
+	return all
+}
+
+// list returns the counts that are not zero, of zones from first on.
+func (c *chunk) list(first int32) (all []zoneCount) {
+	for i, n := range c.counts {
+		if n > 0 {
+			all = append(all, zoneCount{first + int32(i), int64(n)})
+		}
+	}
+	return all
+}
+
+// changes appends the states that have changed since the last call.
+func (o *openCounts) changes(dst []task.Change) []task.Change {
+	for _, k := range o.changed {
+		if c := o.windows[k.startMS][k.number]; c != nil { // else it was closed since
+			c.changed = false
+			value := appendCounts([]byte{version}, c.list(0))
+			dst = append(dst, task.Change{Key: k.name(), Value: value})
+		}
+	}
+	for _, k := range o.removed {
+		dst = append(dst, task.Change{Key: k.name()})
+	}
+	o.changed, o.removed = o.changed[:0], o.removed[:0]
+	return dst
+}
+
+var errChunk = errors.New("a state of the partition cannot be read")
+
+// restore takes a state that changes wrote.
+func (o *openCounts) restore(name, value []byte, zones int) error {
+	at, is := readerOf(name), readerOf(value)
+	startMS, number := int64(binary.BigEndian.Uint64(at.take(8))), at.Uvarint()
+	is.version()
+	all := is.counts(zonesOfChunk)
+	if at.Short || is.Short || len(at.Rest) > 0 || number > uint64(zones/zonesOfChunk) {
+		return errChunk
+	}
+	c := o.chunk(chunkKey{startMS, int32(number)})
+	for _, z := range all {
+		c.counts[z.zone] = uint32(z.count)
+	}
+	return nil
+}
+
+// userState is in which windows a user counts, by day, of days that are not closed. It is what
+// counts.Counter says of a log in its order, without places. Bytes, as uvarints:
+//
+//	version 1 | for each day: days since the one before, or 1970 | n |
+//	n × index of the window, less the one before it, from -1 on, and less one
+type userState []userDay
+
+type userDay struct {
+	date    counts.Date
+	windows []uint16 // indexes in Plan.Windows, ascending
+}
+
+// on returns a day.
+func (u *userState) on(date counts.Date) *userDay {
+	at, found := slices.BinarySearchFunc(*u, date, func(d userDay, date counts.Date) int {
+		return cmp.Compare(d.date, date)
+	})
+	if !found {
+		*u = slices.Insert(*u, at, userDay{date: date})
+	}
+	return &(*u)[at]
+}
+
+// next says whether a fix counts that comes after all others: it is the first one of its window,
+// and the day has room for it.
+func (d *userDay) next(window uint16, perDay int) (counted bool) {
+	at, found := slices.BinarySearch(d.windows, window)
+	if found || len(d.windows) >= perDay {
+		return false
+	}
+	d.windows = slices.Insert(d.windows, at, window)
+	return true
+}
+
+func (u userState) appendTo(b []byte) []byte {
+	b = append(b, version)
+	date := counts.Date(0)
+	for _, d := range u {
+		b = binary.AppendUvarint(b, uint64(d.date-date))
+		b = binary.AppendUvarint(b, uint64(len(d.windows)))
+		before := -1
+		for _, window := range d.windows {
+			b = binary.AppendUvarint(b, uint64(int(window)-before-1))
+			before = int(window)
+		}
+		date = d.date
+	}
+	return b
+}
+
+var errUser = errors.New("a user's day cannot be read: the changelog holds something else")
+
+// decodeUser reads a state; no bytes are a user who has not counted.
+func decodeUser(b []byte) (u userState, err error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	r, date := readerOf(b), uint64(0)
+	r.version()
+	for len(r.Rest) > 0 {
+		later, n := r.Uvarint(), r.Uvarint()
+		if later == 0 || later > math.MaxInt32-date || n == 0 || n > counts.MaxPerDay {
+			return nil, errUser
+		}
+		date += later
+		day, window := userDay{date: counts.Date(date)}, uint64(0)
+		for range n {
+			window += r.Uvarint() + 1
+			if window > counts.MaxPerDay {
+				return nil, errUser
+			}
+			day.windows = append(day.windows, uint16(window-1))
+		}
+		u = append(u, day)
+	}
+	if r.Short {
+		return nil, errUser
+	}
+	return u, nil
+}
+
+// Eraser is task.Eraser for users' days. An erased user's day stays until it is closed, without a
+// place: without it the user would count once more that day. It stays also where an account of ε is
+// dropped, because that is no matter of the counts. Windows removes it with the states of all users
+// of that day (Partitioned.Expires).
+//
+// Names have no key, as those of engine.SmoothEraser: the changelog has ids until a day is closed.
+type Eraser struct{ engine.SmoothEraser }
+
+// Erase implements task.Eraser.
+func (*Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byte, err error) {
+	if len(state) > 0 {
+		return state, nil
+	}
+	return kept, nil
+}
+
+// Recall implements task.Eraser.
+func (*Eraser) Recall(kept []byte) (state, remains []byte, err error) { return kept, nil, nil }

@@ -5,7 +5,7 @@
 //
 // A record's way: processor.go takes its bytes (Processor.Process) and refuses what cannot be used
 // (accept.go); engine.go takes one step of its fix (Engine.Sanitize) with the version that
-// models.go picks; publish.go says what the record tells beside the place; processor.go encodes it.
+// models.go picks, and says what the record tells beside the place; processor.go encodes it.
 // settings.go has everything that determines those bytes, and its fingerprint; counters.go the
 // numbers of what came of records.
 package engine

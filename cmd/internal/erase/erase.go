@@ -6,8 +6,8 @@
 // How it is done exactly once beside a running service: the service's DESIGN.md, "Erasing a
 // person".
 //
-// Files: erase.go what is asked for and the order of the work; look.go what the changelog has of a
-// user; act.go one partition's transaction; local.go the folder on this machine; receipt.go.
+// Files: erase.go what is asked for and the order of the work; act.go what the changelog has of a
+// user, and one partition's transaction; local.go the folder on this machine; receipt.go.
 package erase
 
 import (

@@ -138,6 +138,29 @@ func handler(o Options, s Source) http.Handler {
 	return mux
 }
 
+// stalled is Board.stalled of all stages. The names of those of the second begin with its own.
+func (s Source) stalled(limit time.Duration) map[string]float64 {
+	found := s.Board.stalled(limit)
+	for _, stage := range s.stages()[1:] {
+		for name, seconds := range stage.Board.stalled(limit) {
+			found[stage.Stage+" "+name] = seconds
+		}
+	}
+	return found
+}
+
+// readiness is that of all stages: the phase is that of the first one that is not ready. Partitions
+// are those of the first stage.
+func (s Source) readiness() Readiness {
+	r := s.Board.look().Readiness
+	for _, stage := range s.stages()[1:] {
+		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
+			r.Ready, r.Phase, r.KafkaAwaySeconds = false, other.Phase, other.KafkaAwaySeconds
+		}
+	}
+	return r
+}
+
 // answer writes JSON, with 200 if all is well and 503 if it is not.
 func answer(w http.ResponseWriter, well bool, value any) {
 	w.Header().Set("Content-Type", "application/json")

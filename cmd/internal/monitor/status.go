@@ -31,29 +31,6 @@ func (s Source) stages() (all []Source) {
 	return all
 }
 
-// readiness is that of all stages: the phase is that of the first one that is not ready. Partitions
-// are those of the first stage.
-func (s Source) readiness() Readiness {
-	r := s.Board.look().Readiness
-	for _, stage := range s.stages()[1:] {
-		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
-			r.Ready, r.Phase, r.KafkaAwaySeconds = false, other.Phase, other.KafkaAwaySeconds
-		}
-	}
-	return r
-}
-
-// stalled is Board.stalled of all stages. The names of those of the second begin with its own.
-func (s Source) stalled(limit time.Duration) map[string]float64 {
-	found := s.Board.stalled(limit)
-	for _, stage := range s.stages()[1:] {
-		for name, seconds := range stage.Board.stalled(limit) {
-			found[stage.Stage+" "+name] = seconds
-		}
-	}
-	return found
-}
-
 // Build is which program this is.
 type Build struct {
 	Version  string `json:"version"`

@@ -1,12 +1,17 @@
 package service
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -103,4 +108,190 @@ func (t *timeline) once(what string) bool {
 	was := t.told[what]
 	t.told[what] = true
 	return !was
+}
+
+// amender is task.Amender for one partition: it proposes the versions of the model that
+// the schedule has and the partition has not adopted.
+type amender struct {
+	timeline  *timeline
+	processor Processor
+	counters  *engine.Counters
+	log       *slog.Logger     // has the partition
+	list      []engine.Amended // in force
+	restored  bool
+}
+
+// Amended implements task.Amender. What is missing here is waited for: it may be on
+// its way to this machine.
+func (a *amender) Amended(list []task.Amendment) error {
+	found, err := a.timeline.resolve(list)
+	if err != nil {
+		return task.WithRemedy(err, task.Rebuild)
+	}
+	a.processor.Use(found)
+	if len(found) > len(a.list) {
+		last := found[len(found)-1]
+		a.log.Info("model versions", "adopted", len(found), "newest_from_offset", last.From,
+			"newest", last.Version.ID.String())
+	}
+	if a.restored && len(found) > len(a.list) {
+		a.adopted(found[len(a.list):])
+	}
+	a.list, a.restored = found, true
+	return nil
+}
+
+// adopted counts what is new, and says where it comes late. That is no fault: the offset
+// decides, and is written down.
+func (a *amender) adopted(added []engine.Amended) {
+	a.counters.Book(engine.Tally{Adopted: int64(len(added))})
+	released, ok := a.processor.(releasing)
+	if !ok {
+		return
+	}
+	for _, x := range added {
+		if released.LatestMS() >= x.Version.ID.StartMS {
+			a.log.Warn("a model version came after its start: fixes of its time, before its "+
+				"offset, were released under the version before",
+				"from_offset", x.From, "version", x.Version.ID.String())
+		}
+	}
+}
+
+// Propose implements task.Amender.
+func (a *amender) Propose() (names [][]byte) {
+	for _, v := range replaced(a.timeline.current()) {
+		if slices.ContainsFunc(a.list, func(x engine.Amended) bool {
+			return x.Version.ID == v.ID
+		}) {
+			continue
+		}
+		if len(a.list)+len(names) == task.MaxAmendments {
+			if a.timeline.once(fmt.Sprint("full ", v.ID)) {
+				a.log.Error("no further version of the model can be adopted, the changelog's "+
+					"mark is full: stop every instance cleanly and make the newest version the "+
+					"first of the schedule", "version", v.ID.String(), "versions",
+					task.MaxAmendments)
+			}
+			break
+		}
+		names = append(names, v.ID.Name())
+	}
+	return names
+}
+
+// watchInterval is how often the schedule of models is looked at.
+const watchInterval = 2 * time.Second
+
+// keptVersions is how many of the last versions stay in memory, whether or not a
+// partition works with them already: the newest, and the one before.
+const keptVersions = 2
+
+// tryVersions tries later versions and keeps the last ones. What the job can be used with is a
+// matter of the map, so an older version of a map that was tried is not read for it.
+func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
+	if s.options.Model == nil {
+		return nil, nil // the job needs none
+	}
+	tried := map[string]bool{s.options.Model.Grid.ID(): true}
+	for i, v := range later {
+		if i < len(later)-keptVersions && tried[v.GridID()] {
+			continue
+		}
+		tried[v.GridID()] = true
+		model, err := s.job.try(v)
+		if err != nil {
+			return nil, err
+		}
+		if i >= len(later)-keptVersions {
+			keep = append(keep, model)
+		}
+	}
+	return keep, nil
+}
+
+// watch looks for new versions of the model until the context ends. A schedule that
+// cannot be used changes nothing, and is told of once.
+func (s *Service) watch(ctx context.Context) {
+	if s.options.Watch == nil {
+		return
+	}
+	ticker := time.NewTicker(s.watchEvery)
+	defer ticker.Stop()
+	for broken := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.look()
+		switch {
+		case err == nil && broken != "":
+			s.log.Info("the schedule of models can be used again")
+			broken = ""
+		case err != nil && err.Error() != broken:
+			s.log.Error("the schedule of models cannot be used, the last good one stays in force",
+				"cause", err)
+			broken = err.Error()
+		}
+	}
+}
+
+// look takes over what the schedule has by now.
+func (s *Service) look() error {
+	found, err := s.options.Watch()
+	if err != nil {
+		return err
+	}
+	had := s.timeline.current()
+	if slices.Equal(found.Later, had) {
+		return nil
+	}
+	first, err := engine.NewVersionID(s.options.Model, found.First.StartMS)
+	if err != nil {
+		return err
+	}
+	if found.First != first {
+		return errors.New("the first version has changed: put it back and add the new one with a " +
+			"start, or stop every instance cleanly and start again")
+	}
+	if err := engine.CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
+		return err
+	}
+	if err := s.timeline.holds(found.Later); err != nil {
+		return err // before files are read for nothing, each time again
+	}
+	keep, err := s.tryVersions(found.Later)
+	if err != nil {
+		return err
+	}
+	if err := s.timeline.replace(found.Later, keep); err != nil {
+		return err
+	}
+	for _, v := range found.Later {
+		if !slices.ContainsFunc(had, func(o *engine.Version) bool { return o.ID == v.ID }) {
+			s.log.Info("a new version of the model: each partition adopts it at its next "+
+				"transaction", "version", v.ID.String(), "file", v.Where)
+		}
+	}
+	return nil
+}
+
+// checkAdopted refuses to start without a version that a partition has adopted: going on
+// would wait for it where this instance gets that partition. What others adopt later is waited for.
+func (s *Service) checkAdopted(ctx context.Context) error {
+	settings := s.job.Fingerprint()
+	for n := range s.partitions {
+		mark, _, err := topics.LastMark(ctx, s.client, s.options.Topics.Changelog, n)
+		if err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
+		}
+		if !bytes.Equal(mark.Settings, settings) {
+			continue // they begin again with these settings, or are refused for them
+		}
+		if _, err := s.timeline.resolve(mark.Amendments); err != nil {
+			return fmt.Errorf("partition %d: %w", n, err)
+		}
+	}
+	return nil
 }

@@ -151,6 +151,20 @@ func (w *World) WriteState(tb testing.TB, changelog string, partition int32, use
 		Line{Key: user, Value: state})
 }
 
+// LastMarks are the last marks of a service's changelog, by partition.
+func (w *World) LastMarks(tb testing.TB, topic string) (marks []task.Mark) {
+	tb.Helper()
+	for p := range int32(Partitions) {
+		mark, found, err := topics.LastMark(tb.Context(), w.Client, topic, p)
+		OK(tb, err)
+		if !found {
+			tb.Fatalf("partition %d has no mark", p)
+		}
+		marks = append(marks, mark)
+	}
+	return marks
+}
+
 // WriteMarked commits records to a changelog, and a mark behind them.
 func (w *World) WriteMarked(tb testing.TB, changelog string, partition int32, mark task.Mark,
 	lines ...Line,

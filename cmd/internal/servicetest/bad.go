@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -170,6 +171,23 @@ func BadRecords(tb testing.TB) []BadRecord {
 	unstamped := cases[2]
 	unstamped.Name, unstamped.Rec.Timestamp = "garbage without a Kafka timestamp", -1
 	return append(cases, unstamped)
+}
+
+// Forge encodes a fix in Avro without looking at what it says.
+func Forge(tb testing.TB, fix schemas.Raw) []byte {
+	tb.Helper()
+	const header = 10 // the marker and the schema's fingerprint
+	b := slices.Clone(Encode(tb, schemas.Avro, Sentinel())[:header])
+	b = binary.AppendVarint(b, int64(len(fix.UserID)))
+	b = append(b, fix.UserID...)
+	b = binary.AppendVarint(b, fix.Timestamp)
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(fix.Latitude))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(fix.Longitude))
+	if fix.AccuracyM == nil {
+		return binary.AppendVarint(b, 0)
+	}
+	b = binary.AppendVarint(b, 1)
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(*fix.AccuracyM))
 }
 
 // BadJSONRecords lists ways in which a JSON record can be wrong.

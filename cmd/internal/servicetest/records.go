@@ -2,8 +2,6 @@ package servicetest
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -36,25 +34,6 @@ func unmarked(key noise.Key) noise.Key {
 		panic(err)
 	}
 	return same
-}
-
-// NeighbourModel stays with weight stay and else moves to one of the four cells
-// beside; users start anywhere in the middle ninth.
-func NeighbourModel(tb testing.TB, box grid.Box, cellM, stay float64) *mobility.Model {
-	tb.Helper()
-	g, err := grid.New(box, cellM)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return LocalModel(tb, g, 1, func(dx, dy int) float64 {
-		switch {
-		case dx == 0 && dy == 0:
-			return stay
-		case dx == 0 || dy == 0:
-			return 1
-		}
-		return 0
-	})
 }
 
 // LocalModel moves by (dx, dy), both within reach, with the given weight.
@@ -138,23 +117,6 @@ func Record(tb testing.TB, offset int64, fix schemas.Raw) task.Record {
 		Offset: offset, Timestamp: fix.Timestamp, Key: []byte(fix.UserID),
 		Value: Encode(tb, schemas.Avro, fix),
 	}
-}
-
-// Forge encodes a fix in Avro without looking at what it says.
-func Forge(tb testing.TB, fix schemas.Raw) []byte {
-	tb.Helper()
-	const header = 10 // the marker and the schema's fingerprint
-	b := slices.Clone(Encode(tb, schemas.Avro, Sentinel())[:header])
-	b = binary.AppendVarint(b, int64(len(fix.UserID)))
-	b = append(b, fix.UserID...)
-	b = binary.AppendVarint(b, fix.Timestamp)
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(fix.Latitude))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(fix.Longitude))
-	if fix.AccuracyM == nil {
-		return binary.AppendVarint(b, 0)
-	}
-	b = binary.AppendVarint(b, 1)
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(*fix.AccuracyM))
 }
 
 // Effects are what one record did, in memory of their own.

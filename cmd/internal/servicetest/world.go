@@ -19,7 +19,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -81,6 +80,25 @@ func NewWorldAt(tb testing.TB, addr string, vehicles int) *World {
 		w.Cells = append(w.Cells, w.Model.SampleInitial(w.Fleet))
 	}
 	return w
+}
+
+// NeighbourModel stays with weight stay and else moves to one of the four cells
+// beside; users start anywhere in the middle ninth.
+func NeighbourModel(tb testing.TB, box grid.Box, cellM, stay float64) *mobility.Model {
+	tb.Helper()
+	g, err := grid.New(box, cellM)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return LocalModel(tb, g, 1, func(dx, dy int) float64 {
+		switch {
+		case dx == 0 && dy == 0:
+			return stay
+		case dx == 0 || dy == 0:
+			return 1
+		}
+		return 0
+	})
 }
 
 // OK ends the test on an error.
@@ -274,20 +292,6 @@ func (w *World) Reasons(tb testing.TB, dead *View) map[schemas.Reason]int {
 		}
 	}
 	return counts
-}
-
-// LastMarks are the last marks of a service's changelog, by partition.
-func (w *World) LastMarks(tb testing.TB, topic string) (marks []task.Mark) {
-	tb.Helper()
-	for p := range int32(Partitions) {
-		mark, found, err := topics.LastMark(tb.Context(), w.Client, topic, p)
-		OK(tb, err)
-		if !found {
-			tb.Fatalf("partition %d has no mark", p)
-		}
-		marks = append(marks, mark)
-	}
-	return marks
 }
 
 // RequireRepeats requires that a reader of uncommitted data sees what is committed, or
