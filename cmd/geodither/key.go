@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,4 +78,103 @@ key export --pseudonym" is enough, and is of no use for anything else.`,
 	cmd.Flags().StringVar(&user, "user", "", "user `ID` of the raw records")
 	cli.Required(cmd, "user")
 	return cmd
+}
+
+type keyExportFlags struct {
+	keyFile   string
+	until     string
+	pseudonym bool
+}
+
+func newKeyExport(std cli.Streams) *cobra.Command {
+	var f keyExportFlags
+	cmd := &cobra.Command{
+		Use:   "export (--until DAY | --pseudonym) FILE",
+		Short: "Write a part of the key to FILE: without the past, or for pseudonyms only",
+		Long: `Write a part of a key to a new FILE, readable by its owner only. An existing file is never
+overwritten, and the key that is read stays as it is.
+
+--until DAY leaves out the noise of every day before DAY. DAY itself, which must have begun, is the
+first day in FILE. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
+nobody can compute the noise of the earlier days. Everything else can be computed: a service goes
+on with FILE under the same fingerprint, pseudonyms and model ids, without --accept-settings. To
+make sure that nobody can take the noise off what was published before DAY, whatever is stolen
+later:
+
+  1. export FILE, with a DAY that leaves room for fixes that come late;
+  2. stop all instances cleanly, replace the old file with FILE, and start them again;
+  3. destroy every copy of the old file, also those in backups and in GEODITHER_KEY.
+
+This cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
+key_destroyed, which spends nothing. "replay" and "state verify" compute states from the first
+record on, so they are refused for releases of destroyed days.
+
+--pseudonym leaves out everything that "geodither key pseudonym" does not need: anybody with FILE
+can tell which user a pseudonym is, and cannot take the noise off anything.
+
+Both can be exported from a whole key, and from a file that --until has written.`,
+		Example: `  geodither key export --key-file noise.key --until 2026-11-01 noise-november.key
+  geodither key export --key-file noise.key --pseudonym pseudonyms.key`,
+		Args: cli.OneFile("file"),
+		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.keyFile, "key-file", "",
+		"key `FILE` to export from; without it "+files.KeyVariable)
+	flags.StringVar(&f.until, "until", "",
+		"leave out the noise of all days before this `DAY`, such as 2026-11-01, in UTC")
+	flags.BoolVar(&f.pseudonym, "pseudonym", false, "leave out all but the pseudonyms")
+	return cmd
+}
+
+func (f *keyExportFlags) run(path string, std cli.Streams) error {
+	if (f.until != "") == f.pseudonym {
+		return cli.Usagef("say what to export: either --until DAY or --pseudonym")
+	}
+	var day noise.Day
+	var err error
+	if f.until != "" {
+		if day, err = noise.ParseDay(f.until); err != nil {
+			return cli.Usagef("--until: %w", err)
+		}
+		if today := noise.DayAt(time.Now().UnixMilli()); day > today {
+			return cli.Usagef("--until: %v is still to come, and today is %v in UTC: a service "+
+				"would refuse every fix until then. Choose a day that has begun", day, today)
+		}
+	}
+	key, err := f.read()
+	if err != nil {
+		return fmt.Errorf("--key-file: %w", err)
+	}
+	said := "it maps users to pseudonyms and is of no use for anything else"
+	if f.pseudonym {
+		key = key.PseudonymsOnly()
+	} else {
+		key, err = key.From(day)
+		said = fmt.Sprintf("it has no noise of the days before %v. Put it in the place of the "+
+			"old file, restart the service, and then destroy every copy of the old one", day)
+		switch {
+		case errors.Is(err, noise.ErrDestroyed):
+			return fmt.Errorf("--until: %w. Choose a later day", err)
+		case err != nil:
+			return err
+		}
+	}
+	if err := files.WriteKey(path, key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.Out, "wrote %s: %s\n", path, said)
+	return err
+}
+
+// read reads the key that is named, or that of the environment.
+func (f *keyExportFlags) read() (noise.Key, error) {
+	if f.keyFile != "" {
+		return files.ReadKey(f.keyFile)
+	}
+	if os.Getenv(files.KeyVariable) == "" {
+		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s",
+			files.KeyVariable)
+	}
+	return files.LoadKey("")
 }

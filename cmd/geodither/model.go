@@ -1,11 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math"
 	"os"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,9 +20,13 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -192,4 +203,247 @@ A model that was trained with differential privacy can be measured on traces of 
 		"store the fit of --held-out in the model's file; the model itself stays the same")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+const (
+	fitSeed = 1 // fixed, so that the same input gives the same figures
+	// mostSteps bounds what is measured: more steps, taken evenly from users, take minutes and tell
+	// hardly more.
+	mostSteps = 20_000
+)
+
+// fitOptions say what is measured.
+type fitOptions struct {
+	Release mechanism.Options
+	// HeldOut says which users are measured, under a second model that is not trained on them. If
+	// it is empty, the traces are of users whom the model itself was not trained on.
+	HeldOut string
+	Write   bool // store the fit in the model's file
+}
+
+// Validate reports what cannot be used, before anything is read.
+func (o fitOptions) Validate() error {
+	if err := o.Release.Validate(); err != nil {
+		return cli.Usage(err)
+	}
+	if o.Write && o.HeldOut == "" {
+		return cli.Usagef("--write stores how well the model's training predicts users held out: " +
+			"say whom with --held-out, such as --held-out 0.1")
+	}
+	return nil
+}
+
+// measureFit reads the traces and measures how well the model in a file predicts users that it was
+// not trained on.
+func measureFit(
+	ctx context.Context, path string, from *traces.Reader, o fitOptions, bar *cli.Progress,
+) (*mobility.Fit, error) {
+	model, err := mobility.ReadModelFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := fitMeasurement{fitOptions: o, ctx: ctx, model: model, path: path, from: from, bar: bar}
+	if o.HeldOut != "" {
+		return m.heldOut()
+	}
+	return m.others()
+}
+
+// fitMeasurement is one run in progress.
+type fitMeasurement struct {
+	fitOptions
+	ctx   context.Context //nolint:containedctx // of one call of measureFit
+	model *mobility.Model
+	path  string
+	from  *traces.Reader
+	bar   *cli.Progress
+}
+
+// read gathers the traces into a trainer with the options.
+func (m *fitMeasurement) read(o train.Options) (*train.Trainer, error) {
+	if _, err := train.New(m.model.Grid, m.model.Step, o); err != nil {
+		return nil, cli.Usage(err)
+	}
+	in, err := gather.Files{Reader: m.from}.Read(m.ctx, gather.Into{
+		Grid: m.model.Grid, New: func() *train.Trainer {
+			trainer, err := train.New(m.model.Grid, m.model.Step, o)
+			if err != nil {
+				panic(err) // the same arguments were fine a moment ago
+			}
+			return trainer
+		},
+	}, m.bar)
+	if err != nil {
+		return nil, err
+	}
+	return in.Trainer(), nil
+}
+
+// others measures the model itself, on traces of other users.
+func (m *fitMeasurement) others() (*mobility.Fit, error) {
+	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any
+	// size. A model whose training is not known takes a step's last fix.
+	trained, err := train.OptionsOf(m.model)
+	if err != nil {
+		trained = train.Options{
+			EveryFix: strings.Contains(m.model.Provenance.Options, "every_fix=true"),
+		}
+	}
+	trainer, err := m.read(train.Options{
+		KernelRadius: 1, EveryFix: trained.EveryFix, MaxGap: trained.MaxGap,
+		Interpolate: trained.Interpolate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.measure(m.model, trainer.Tracks(nil), m.options(trained.EveryFix))
+}
+
+// heldOut measures a second model, which was not trained on the users held out, on these users. It
+// refuses a private model: figures of its own users would tell about them what no ε covers.
+func (m *fitMeasurement) heldOut() (*mobility.Fit, error) {
+	if m.model.Provenance.Privacy != nil {
+		return nil, errors.New("the model was trained with differential privacy, which does not " +
+			"cover figures of its users: measure it on traces of other people, without --held-out")
+	}
+	options, err := train.OptionsOf(m.model)
+	if err != nil {
+		return nil, fmt.Errorf("%w: train it again, or measure it on traces of other people, "+
+			"without --held-out", err)
+	}
+	trainer, err := m.read(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.requireTraces(trainer); err != nil {
+		return nil, err
+	}
+	words, held, err := holding(m.HeldOut, trainer)
+	if err != nil {
+		return nil, err
+	}
+	tracks, o := trainer.Tracks(held), m.options(options.EveryFix)
+	m.bar.Phase("holding out", nil)
+	second, _, err := trainer.Without(held).FinishWithProgress(m.bar.Reporter(m.ctx, ""))
+	if err != nil {
+		return nil, fmt.Errorf("a model without the users held out: %w", err)
+	}
+	measured, err := m.measure(second, tracks, o)
+	if err != nil {
+		return nil, err
+	}
+	measured.Held = words
+	if !m.Write {
+		return measured, nil
+	}
+	others := trainer.Tracks(func(user string) bool { return !held(user) })
+	if err := disclosable(measured.Users, movers(others)); err != nil {
+		return nil, err
+	}
+	return measured, m.store(measured)
+}
+
+func (m *fitMeasurement) options(everyFix bool) trial.FitOptions {
+	return trial.FitOptions{
+		Release: m.Release, EveryFix: everyFix, MaxSteps: mostSteps, Seed: fitSeed,
+		Workers: runtime.GOMAXPROCS(0), Progress: m.bar.Reporter(m.ctx, "steps"),
+	}
+}
+
+func (m *fitMeasurement) measure(
+	model *mobility.Model, tracks iter.Seq[mobility.Track], o trial.FitOptions,
+) (*mobility.Fit, error) {
+	m.bar.Phase("measuring", nil)
+	measured, err := trial.MeasureFit(model, tracks, o)
+	if errors.Is(err, trial.ErrNoTracks) {
+		return nil, fmt.Errorf("%w; and see that the traces lie in the model's box", err)
+	}
+	return &measured, err
+}
+
+// requireTraces returns an error unless training on all that was read gives the model.
+func (m *fitMeasurement) requireTraces(trainer *train.Trainer) error {
+	m.bar.Phase("training", nil)
+	again, _, err := trainer.FinishWithProgress(m.bar.Reporter(m.ctx, ""))
+	if err == nil && again.ID() != m.model.ID() {
+		return fmt.Errorf("training on these traces gives model %s and not %s: give all traces "+
+			"that it was trained on and no others, or leave --held-out out", again.ID(),
+			m.model.ID())
+	}
+	return err
+}
+
+// disclosable returns an error unless the fit may be stored, with what to do.
+func disclosable(held, others int64) error {
+	err := trial.Disclosable(held, others)
+	if err == nil {
+		return nil
+	}
+	remedy := "more"
+	if errors.Is(err, trial.ErrFewOthers) {
+		remedy = "fewer"
+	}
+	return fmt.Errorf("%w: hold out %s users, or leave --write out", err, remedy)
+}
+
+// movers counts the users with a transition. Tracks come by user.
+func movers(tracks iter.Seq[mobility.Track]) (number int64) {
+	last := ""
+	for t := range tracks {
+		if len(t.Cells) > 1 && (number == 0 || t.User != last) {
+			number, last = number+1, t.User
+		}
+	}
+	return number
+}
+
+// store puts the fit into the model's file. The model stays the same: a fit is no part of its id.
+func (m *fitMeasurement) store(measured *mobility.Fit) error {
+	m.model.Provenance.Fit = measured
+	file, err := files.Prepare(m.ctx, m.path, m.model)
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	return file.Commit()
+}
+
+// holding returns who is held out, in words that name nobody and as a test: a share of the users, a
+// number of them, or those that a file lists, one a line. The first users by a hash of their ids
+// are a sample that depends on nothing else.
+func holding(who string, trainer *train.Trainer) (string, func(user string) bool, error) {
+	users := slices.SortedFunc(trainer.Users(), func(a, b string) int {
+		return cmp.Or(cmp.Compare(trial.Unit(a, 0), trial.Unit(b, 0)), cmp.Compare(a, b))
+	})
+	set := map[string]bool{}
+	number, err := strconv.ParseFloat(who, 64)
+	if err != nil {
+		list, err := os.ReadFile(who)
+		if err != nil {
+			return "", nil, fmt.Errorf("--held-out: %w", err)
+		}
+		for line := range strings.Lines(string(list)) {
+			set[strings.TrimSpace(line)] = true
+		}
+	}
+	if number < 1 {
+		number = math.Round(number * float64(len(users)))
+	}
+	if number != math.Trunc(number) {
+		return "", nil, cli.Usagef("--held-out %s is no number of users, no share below 1 and no "+
+			"file", who)
+	}
+	held := 0
+	for i, user := range users {
+		if set[user] = set[user] || float64(i) < number; set[user] {
+			held++
+		}
+	}
+	if held < 1 || held >= len(users) {
+		return "", nil, cli.Usagef("--held-out %s: of the traces' %d users %d would be held out; "+
+			"there must be one at least to try the model on, and one to train it on", who,
+			len(users), held)
+	}
+	return fmt.Sprintf("%d of %d users held out", held, len(users)),
+		func(user string) bool { return set[user] }, nil
 }
