@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,6 +153,48 @@ func (m *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, err
 		})
 	}
 	return assignments, nil
+}
+
+// inForce chooses the settings that the group goes by. Members that hold partitions decide, and not
+// the leader: a newcomer that happens to lead must not stop those that work.
+//
+// Guarantee: inForce returns the settings whose members have the most partitions by their own
+// accounts, where of two claims to a partition the newer one counts. Among equals it prefers the
+// settings of the most members; then the leader's, who was usually there first; then the smaller
+// bytes. It returns nil if no member names any; such members fit all. Members with
+// the chosen settings, or with none, get partitions.
+func inForce(members []joinedMember, said []said, leader string) []byte {
+	claims := make([]candidate, len(members))
+	most := int32(0)
+	for i, s := range said {
+		claims[i] = candidate{member: members[i].id, claims: []claim{s.claim}}
+		for _, p := range s.partitions {
+			most = max(most, min(p, maxPartitions)+1)
+		}
+	}
+	had := owners(most, claims)
+	var parties []party
+	for i, s := range said {
+		if len(s.settings) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(parties, func(p party) bool {
+			return bytes.Equal(p.settings, s.settings)
+		})
+		if at < 0 {
+			at, parties = len(parties), append(parties, party{settings: s.settings})
+		}
+		p := &parties[at]
+		p.partitions += len(had[i])
+		p.size++
+		if members[i].id == leader {
+			p.leaders = 1
+		}
+	}
+	if len(parties) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(parties, party.compare).settings
 }
 
 // candidates gathers what is known about which partitions the members had: from their own accounts,

@@ -28,48 +28,6 @@ func (e *SettingsError) Error() string {
 		"stays a member until its session_timeout)", e.Group)
 }
 
-// inForce chooses the settings that the group goes by. Members that hold partitions decide, and not
-// the leader: a newcomer that happens to lead must not stop those that work.
-//
-// Guarantee: inForce returns the settings whose members have the most partitions by their own
-// accounts, where of two claims to a partition the newer one counts. Among equals it prefers the
-// settings of the most members; then the leader's, who was usually there first; then the smaller
-// bytes. It returns nil if no member names any; such members fit all. Members with
-// the chosen settings, or with none, get partitions.
-func inForce(members []joinedMember, said []said, leader string) []byte {
-	claims := make([]candidate, len(members))
-	most := int32(0)
-	for i, s := range said {
-		claims[i] = candidate{member: members[i].id, claims: []claim{s.claim}}
-		for _, p := range s.partitions {
-			most = max(most, min(p, maxPartitions)+1)
-		}
-	}
-	had := owners(most, claims)
-	var parties []party
-	for i, s := range said {
-		if len(s.settings) == 0 {
-			continue
-		}
-		at := slices.IndexFunc(parties, func(p party) bool {
-			return bytes.Equal(p.settings, s.settings)
-		})
-		if at < 0 {
-			at, parties = len(parties), append(parties, party{settings: s.settings})
-		}
-		p := &parties[at]
-		p.partitions += len(had[i])
-		p.size++
-		if members[i].id == leader {
-			p.leaders = 1
-		}
-	}
-	if len(parties) == 0 {
-		return nil
-	}
-	return slices.MaxFunc(parties, party.compare).settings
-}
-
 // party is the members that have the same settings.
 type party struct {
 	settings                  []byte

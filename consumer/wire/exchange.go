@@ -167,6 +167,23 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err erro
 	return &Frame{Key: x.Message.ApiKey(), Version: version, Body: body, flexible: flexible}, nil
 }
 
+// frame returns the request as it is sent:
+//
+//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags | body
+func (q *Request) frame(clientID string) []byte {
+	be := binary.BigEndian
+	b := make([]byte, 4, 4+2+2+4+2+len(clientID)+1+len(q.body))
+	b = be.AppendUint16(b, uint16(q.key))
+	b = be.AppendUint16(b, uint16(q.version))
+	b = be.AppendUint32(b, correlationID)
+	b = be.AppendUint16(b, uint16(len(clientID)))
+	b = append(b, clientID...)
+	b = append(b, 0) // no tagged fields
+	b = append(b, q.body...)
+	be.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
 // readFrame reads one answer into buf, or into a larger one.
 func readFrame(r io.Reader, buf []byte) ([]byte, error) {
 	var head [8]byte

@@ -66,22 +66,5 @@ func (q *Request) Bytes(b []byte) *Request {
 // End ends a structure: it has no tagged fields.
 func (q *Request) End() *Request { return q.Byte(0) }
 
-// frame returns the request as it is sent:
-//
-//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags | body
-func (q *Request) frame(clientID string) []byte {
-	be := binary.BigEndian
-	b := make([]byte, 4, 4+2+2+4+2+len(clientID)+1+len(q.body))
-	b = be.AppendUint16(b, uint16(q.key))
-	b = be.AppendUint16(b, uint16(q.version))
-	b = be.AppendUint32(b, correlationID)
-	b = be.AppendUint16(b, uint16(len(clientID)))
-	b = append(b, clientID...)
-	b = append(b, 0) // no tagged fields
-	b = append(b, q.body...)
-	be.PutUint32(b, uint32(len(b)-4))
-	return b
-}
-
 // A connection carries one exchange at a time, so one correlation id is enough.
 const correlationID = 1

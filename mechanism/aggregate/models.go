@@ -3,7 +3,6 @@ package aggregate
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -14,15 +13,6 @@ import (
 // Models are the public models that records may name: the versions of a service's model, in any
 // order. The first one's step is that of all.
 type Models []*mobility.Model
-
-// names lists the ids of the models, as short as records name them.
-func (m Models) names() string {
-	ids := make([]string, len(m))
-	for i, model := range m {
-		ids[i] = model.ID()[:16]
-	}
-	return strings.Join(ids, ", ")
-}
 
 // validate checks that there is a model, and that all have the step of the first, as the versions
 // of one service have.

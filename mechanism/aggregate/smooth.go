@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -433,4 +434,13 @@ func pastOf(m mechanism.Smoothed) Past {
 		Until: m.Until, Grid: m.Grid, Estimate: m.Estimate, RadiusKM: m.RadiusKM,
 		Ellipse: mechanism.EllipseOf(m.Grid, m.Posterior),
 	}
+}
+
+// names lists the ids of the models, as short as records name them.
+func (m Models) names() string {
+	ids := make([]string, len(m))
+	for i, model := range m {
+		ids[i] = model.ID()[:16]
+	}
+	return strings.Join(ids, ", ")
 }

@@ -11,7 +11,6 @@
 //	walker.go         Walker: somebody who moves as a model says
 //	past.go           Past: what a reader who smooths the records sees of the past
 //	told.go           Tellings: what all records tell about one moment
-//	ranks.go          the rank correlation of two rows
 //	fit.go            MeasureFit: options, tracks, and how parts become figures with intervals
 //	fit_run.go        the parts: one pass of the filter over one track
 //	fit_verdict.go    figures in words, and who may read them

@@ -178,18 +178,6 @@ func (c *tested) verdict(where string) Verdict {
 // mostNumbers is how many comparisons have their numbers in the table; all are in the file.
 const mostNumbers = 4
 
-// numbers are what the first comparisons of a where are made of.
-func (c *tested) numbers(where string) string {
-	var words []string
-	for i := range c.comparisons {
-		at := &c.comparisons[i]
-		if text := at.what + ": " + at.numbers(); at.where == where && len(words) < mostNumbers {
-			words = append(words, text)
-		}
-	}
-	return strings.Join(words, "; ")
-}
-
 // slopes are the weights of the least squares' slope over the logarithms of ascending values.
 func slopes(values []float64) []float64 {
 	var mean, squares float64

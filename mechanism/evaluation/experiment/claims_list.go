@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -293,6 +294,18 @@ func showClaims(p *Page) {
 	p.Table("claims-where", "The same, by data and model: |ΔX| in cells, distances in kilometres, "+
 		"drift, precision and recall as shares.", where)
 	p.Add(all)
+}
+
+// numbers are what the first comparisons of a where are made of.
+func (c *tested) numbers(where string) string {
+	var words []string
+	for i := range c.comparisons {
+		at := &c.comparisons[i]
+		if text := at.what + ": " + at.numbers(); at.where == where && len(words) < mostNumbers {
+			words = append(words, text)
+		}
+	}
+	return strings.Join(words, "; ")
 }
 
 // promised is the paper's time for a release.

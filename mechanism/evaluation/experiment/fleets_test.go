@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 func scoreOf(t *testing.T, scores []FleetScore, vehicles int, estimator string) FleetScore {
@@ -130,7 +129,7 @@ func TestMeasures(t *testing.T) {
 		{[]float64{0, 0, 0, 0}, []float64{0, 5, 0, 1}, 0, .5},
 		{[]float64{1, 1, 2, 0}, []float64{2, 2, 4, 0}, 1, 1},
 	} {
-		if r := trial.RankCorrelation(c.a, c.b); math.Abs(r-c.rank) > 1e-12 {
+		if r := rankCorrelation(c.a, c.b); math.Abs(r-c.rank) > 1e-12 {
 			t.Errorf("%v and %v: a rank correlation of %g, want %g", c.a, c.b, r, c.rank)
 		}
 		if f := topFound(c.a, c.b, 2); math.Abs(f-c.top) > 1e-12 {

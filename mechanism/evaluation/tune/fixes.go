@@ -172,26 +172,6 @@ func (f fix) hash() uint64 {
 	return h
 }
 
-// medianGap returns the median time between two successive fixes of a user at most an hour apart,
-// as far as they were kept; 0 if there are none.
-func (f *Fixes) medianGap() time.Duration {
-	var gaps []int64
-	for user := range f.users {
-		fixes := f.thinned(user)
-		for i := 1; i < len(fixes); i++ {
-			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 &&
-				gap <= time.Hour.Milliseconds() {
-				gaps = append(gaps, gap)
-			}
-		}
-	}
-	if len(gaps) == 0 {
-		return 0
-	}
-	slices.Sort(gaps)
-	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
-}
-
 // bins returns the number of bins of a length that fixes in the order of time fall into.
 func bins(fixes []fix, binMS int64) (n int64) {
 	for i, at := range fixes {

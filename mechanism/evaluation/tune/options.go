@@ -110,6 +110,26 @@ func (o *Options) fill(f *Fixes) {
 	}
 }
 
+// medianGap returns the median time between two successive fixes of a user at most an hour apart,
+// as far as they were kept; 0 if there are none.
+func (f *Fixes) medianGap() time.Duration {
+	var gaps []int64
+	for user := range f.users {
+		fixes := f.thinned(user)
+		for i := 1; i < len(fixes); i++ {
+			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 &&
+				gap <= time.Hour.Milliseconds() {
+				gaps = append(gaps, gap)
+			}
+		}
+	}
+	if len(gaps) == 0 {
+		return 0
+	}
+	slices.Sort(gaps)
+	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
+}
+
 // usualSteps are times in which people think, multiples of the shortest.
 var usualSteps = []time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
@@ -165,6 +185,21 @@ func (o *Options) candidates(dayEpsilon float64, lengths []time.Duration) (all [
 	}
 	slices.SortFunc(all, cheaper)
 	return slices.Compact(all)
+}
+
+// deltas returns the δ that are tried: none for a codebook, which has no location set; else the one
+// that tells near places apart least, and the one whose error was about the least of six on the
+// traces of RESULTS.md: the smaller ε is, the larger the noise, and the more a smaller set is
+// worth.
+func (s Setting) deltas() []float64 {
+	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
+	switch {
+	case s.Mechanism == law.Codebook:
+		return []float64{0}
+	case s.Epsilon <= 2:
+		return []float64{small, forSmallEpsilon}
+	}
+	return []float64{small, forLargeEpsilon}
 }
 
 // local is the map's time minus UTC by the sun, in whole hours.

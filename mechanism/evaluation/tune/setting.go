@@ -43,18 +43,6 @@ func (s Setting) lags() (steps []int64) {
 	return append(steps, mechanism.SmoothAll)
 }
 
-// options are the mechanism's. A spent budget leaves predictions, which cost nothing.
-func (s Setting) options() mechanism.Options {
-	return mechanism.Options{
-		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta,
-		ReleaseInterval: int(s.Interval / s.Step),
-		Budget: mechanism.Budget{
-			Epsilon: s.DayEpsilon, WindowSteps: int((day + s.Step - 1) / s.Step),
-			Spent: mechanism.SpentPredict,
-		},
-	}
-}
-
 // cheaper orders settings by their cost, and those of equal cost by everything else, so that any
 // order of candidates comes to the same choice.
 func cheaper(a, b Setting) int {
@@ -87,21 +75,6 @@ func (s Setting) plans(lengths []time.Duration) (all []Setting) {
 		}
 	}
 	return all
-}
-
-// deltas returns the δ that are tried: none for a codebook, which has no location set; else the one
-// that tells near places apart least, and the one whose error was about the least of six on the
-// traces of RESULTS.md: the smaller ε is, the larger the noise, and the more a smaller set is
-// worth.
-func (s Setting) deltas() []float64 {
-	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
-	switch {
-	case s.Mechanism == law.Codebook:
-		return []float64{0}
-	case s.Epsilon <= 2:
-		return []float64{small, forSmallEpsilon}
-	}
-	return []float64{small, forLargeEpsilon}
 }
 
 // resembles says whether another plan has the same ε, at an interval within a fifth.

@@ -2,7 +2,6 @@ package train
 
 import (
 	"math"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -65,20 +64,5 @@ func Initial(g *grid.Grid, moved *mobility.Distribution, uniform float64) mobili
 		d.P[c] += float64((1-uniform)*moved.P[i]) / total
 	}
 	quantize(d.P, initialQuantum, 1)
-	return d
-}
-
-// popular returns the popularity of the cells, moved on by the kernel alone.
-func popular(g *grid.Grid, popularity []Pair, k mobility.Kernel) *mobility.Distribution {
-	spread := &mobility.Matrix{
-		RowStart: make([]int64, g.Cells()+1), Spread: slices.Repeat([]float64{1}, g.Cells()),
-	}
-	d := new(mobility.Distribution)
-	for _, seen := range popularity {
-		d.Cells, d.P = append(d.Cells, seen.From), append(d.P, seen.Weight)
-	}
-	p := mobility.NewPredictor(
-		&mobility.Model{Grid: g, Kernel: k, Matrices: []*mobility.Matrix{spread}})
-	p.Predict(d, d, 0, 1)
 	return d
 }
