@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -310,4 +312,24 @@ func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*aggregate
 		return nil, err
 	}
 	return aggregateTopic(ctx, client, f.topic.Name, f.topic.Encoding)
+}
+
+// OnMap returns the areas that lie on a map at least in part, as far as their corners tell, and how
+// many do not.
+func zonesOnMap(g *grid.Grid, areas []aggregate.Area) (on []aggregate.Area, off int) {
+	for _, a := range areas {
+		low, high := [2]float64{180, 90}, [2]float64{-180, -90} // longitude first
+		for _, ring := range slices.Concat(a.Polygons...) {
+			for _, corner := range ring {
+				for i, degrees := range corner {
+					low[i], high[i] = min(low[i], degrees), max(high[i], degrees)
+				}
+			}
+		}
+		if b := g.Box(); low[0] < b.East && high[0] > b.West && low[1] < b.North &&
+			high[1] > b.South {
+			on = append(on, a)
+		}
+	}
+	return on, len(areas) - len(on)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -255,24 +254,4 @@ func sixDigits(x float64) float64 {
 func toMetre(x float64) float64 {
 	v, _ := strconv.ParseFloat(files.Degrees(x), 64)
 	return v
-}
-
-// OnMap returns the areas that lie on a map at least in part, as far as their corners tell, and how
-// many do not.
-func zonesOnMap(g *grid.Grid, areas []aggregate.Area) (on []aggregate.Area, off int) {
-	for _, a := range areas {
-		low, high := [2]float64{180, 90}, [2]float64{-180, -90} // longitude first
-		for _, ring := range slices.Concat(a.Polygons...) {
-			for _, corner := range ring {
-				for i, degrees := range corner {
-					low[i], high[i] = min(low[i], degrees), max(high[i], degrees)
-				}
-			}
-		}
-		if b := g.Box(); low[0] < b.East && high[0] > b.West && low[1] < b.North &&
-			high[1] > b.South {
-			on = append(on, a)
-		}
-	}
-	return on, len(areas) - len(on)
 }
