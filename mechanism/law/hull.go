@@ -48,6 +48,11 @@ func (h *SensitivityHull) OfPoints(places []grid.Point) {
 	h.sum, h.ell1 = dx+dy, convex.Diameter1(hull)
 }
 
+// site returns the column and row of a cell of the set's grid.
+func (h *SensitivityHull) site(c grid.Cell) convex.Lattice {
+	return convex.Lattice{X: int64(h.needGrid().Column(c)), Y: int64(h.grid.Row(c))}
+}
+
 // centre returns the centre of a cell of the set's grid in kilometres.
 func (h *SensitivityHull) centre(c grid.Cell) grid.Point { return h.needGrid().Centre(c) }
 

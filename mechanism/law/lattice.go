@@ -353,8 +353,3 @@ func signedBig(size noise.Wide, negative bool) *big.Int {
 	}
 	return b
 }
-
-// site returns the column and row of a cell of the set's grid.
-func (h *SensitivityHull) site(c grid.Cell) convex.Lattice {
-	return convex.Lattice{X: int64(h.needGrid().Column(c)), Y: int64(h.grid.Row(c))}
-}

@@ -11,8 +11,8 @@
 //	walker.go         Walker: somebody who moves as a model says
 //	past.go           Past: what a reader who smooths the records sees of the past
 //	told.go           Tellings: what all records tell about one moment
-//	fit.go            MeasureFit: options, tracks, and how parts become figures with intervals
-//	fit_run.go        the parts: one pass of the filter over one track
+//	fit.go            MeasureFit: options, tracks, parts, and how these become figures with
+//	                  intervals over users
 //	fit_verdict.go    figures in words, and who may read them
 //	model_check.go    one model by itself
 package trial

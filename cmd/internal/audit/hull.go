@@ -101,15 +101,6 @@ func (k *hull) dim() int {
 	return 2
 }
 
-// area returns the area of K in cells.
-func (k *hull) area() float64 {
-	sum := int64(0)
-	for i, c := range k.corners {
-		sum += convex.Cross(c, k.corner(i+1))
-	}
-	return float64(sum) / 2
-}
-
 // gauge returns the norm of a vector whose unit ball is K. It is infinite beside a line,
 // and for whatever is not 0 where K is a point. O(corners).
 func (k *hull) gauge(x, y float64) float64 {

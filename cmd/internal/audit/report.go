@@ -90,18 +90,6 @@ func (at *situation) describe(b Bound) SituationReport {
 	return r
 }
 
-// find turns failed checks into findings.
-func (r *Report) find() {
-	r.Findings = []string{} // an array in JSON
-	for _, c := range r.Checks {
-		if c.Failures > 0 {
-			r.Findings = append(r.Findings, fmt.Sprintf("%s: %d of %d trials (%s)", c.Name,
-				c.Failures, c.Trials, strings.Join(c.Details, "; ")))
-		}
-	}
-	r.Passed = len(r.Findings) == 0
-}
-
 // Print prints the report for a person.
 func (r *Report) Print(out io.Writer) error {
 	verdict := "nothing found"

@@ -5,10 +5,12 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -257,6 +259,15 @@ func (t *tests) duplicates(check *Check, all []grid.Point, epsilon, area, points
 	t.add(check, p, "%d pairs of releases share their noise; %.2g are expected", pairs, expected)
 }
 
+// area returns the area of K in cells.
+func (k *hull) area() float64 {
+	sum := int64(0)
+	for i, c := range k.corners {
+		sum += convex.Cross(c, k.corner(i+1))
+	}
+	return float64(sum) / 2
+}
+
 // attackShare is the share of the attack in the rate of false alarms.
 const attackShare = .25
 
@@ -417,4 +428,16 @@ func powers(p *plan, c *checks, walk []draw, noises int) {
 	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
 		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
 	c.attack.Power = "what tells the farthest two places of a situation apart"
+}
+
+// find turns failed checks into findings.
+func (r *Report) find() {
+	r.Findings = []string{} // an array in JSON
+	for _, c := range r.Checks {
+		if c.Failures > 0 {
+			r.Findings = append(r.Findings, fmt.Sprintf("%s: %d of %d trials (%s)", c.Name,
+				c.Failures, c.Trials, strings.Join(c.Details, "; ")))
+		}
+	}
+	r.Passed = len(r.Findings) == 0
 }

@@ -76,14 +76,6 @@ func Duration(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'g', 3, 64) + " seconds"
 }
 
-// Percent prints a share in percent, with a decimal where a whole number would be small.
-func Percent(share float64) string {
-	if share < .1 {
-		return fmt.Sprintf("%.1f", 100*share)
-	}
-	return fmt.Sprintf("%.0f", 100*share)
-}
-
 // Columns is the number of columns that every terminal has.
 const Columns = 79
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -331,6 +332,23 @@ func (c *File) Connection() (*kafkaconn.Connection, error) {
 		return nil, err
 	}
 	return kafkaconn.New(kafka.options(c.Member))
+}
+
+// options returns the settings of a section that is ready. A section tls or sasl that is written
+// counts, whatever is in it: an empty variable must not turn it off. The member is the service's
+// instance_id, if it has one: the client id tells instances apart.
+func (k *Kafka) options(member string) kafkaconn.Options {
+	o := kafkaconn.Options{ClientID: k.ClientID, Rack: k.Rack}
+	if member != "" {
+		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
+	}
+	if k.written["tls"] {
+		o.TLS = &k.TLS
+	}
+	if k.written["sasl"] {
+		o.SASL = &k.SASL
+	}
+	return o
 }
 
 // resolve makes relative paths those of a folder.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,21 +54,4 @@ func (k *Kafka) paths() map[string]*string {
 		"sasl.oauthbearer.ca_file":            &k.SASL.OAuth.CAFile,
 		"sasl.oauthbearer.token_file":         &k.SASL.OAuth.TokenFile,
 	}
-}
-
-// options returns the settings of a section that is ready. A section tls or sasl that is written
-// counts, whatever is in it: an empty variable must not turn it off. The member is the service's
-// instance_id, if it has one: the client id tells instances apart.
-func (k *Kafka) options(member string) kafkaconn.Options {
-	o := kafkaconn.Options{ClientID: k.ClientID, Rack: k.Rack}
-	if member != "" {
-		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
-	}
-	if k.written["tls"] {
-		o.TLS = &k.TLS
-	}
-	if k.written["sasl"] {
-		o.SASL = &k.SASL
-	}
-	return o
 }

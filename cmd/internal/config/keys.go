@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,16 +49,6 @@ func KeysOf(t reflect.Type) (keys []string, sections []Section) {
 		}
 	}
 	return keys, sections
-}
-
-// unknown says that a key does not exist, and which one may have been meant.
-func unknown(key string) string {
-	message := fmt.Sprintf("unknown key %q: ", key)
-	near := cli.Nearest(key, allKeys())
-	if len(near) == 0 {
-		return message + "a misspelling? geodither run --help lists the keys"
-	}
-	return message + "did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // allKeys are the keys of configs and schedules, each once.

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
 
@@ -205,4 +206,14 @@ func kindOf(goType string) string {
 		return "a text"
 	}
 	return "settings below it, each on its line"
+}
+
+// unknown says that a key does not exist, and which one may have been meant.
+func unknown(key string) string {
+	message := fmt.Sprintf("unknown key %q: ", key)
+	near := cli.Nearest(key, allKeys())
+	if len(near) == 0 {
+		return message + "a misspelling? geodither run --help lists the keys"
+	}
+	return message + "did you mean " + strings.Join(near, " or ") + "?"
 }

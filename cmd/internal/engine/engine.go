@@ -322,3 +322,12 @@ func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Poin
 	record.ReleaseLatitude = schemas.Some(latitude)
 	record.ReleaseLongitude = schemas.Some(longitude)
 }
+
+// published is the model's id for records. Users with models of their own share that of all these
+// models: the id of one would let anyone confirm a guess at the few traces in it.
+func (c *choice) published(personals *mobility.Personals) string {
+	if c.personal != nil {
+		return personals.ID()
+	}
+	return c.modelID
+}

@@ -155,12 +155,3 @@ func (c *choice) migrate(state *mechanism.State) mechanism.Migration {
 	}
 	return c.sanitizer.Migrate(state)
 }
-
-// published is the model's id for records. Users with models of their own share that of all these
-// models: the id of one would let anyone confirm a guess at the few traces in it.
-func (c *choice) published(personals *mobility.Personals) string {
-	if c.personal != nil {
-		return personals.ID()
-	}
-	return c.modelID
-}

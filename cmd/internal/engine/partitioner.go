@@ -83,12 +83,6 @@ type Partition struct {
 	Of     int // partitions in all
 }
 
-// misplaces reports whether a key belongs to another partition than the one it lies in.
-func (p Partitioner) misplaces(key []byte, at Partition) bool {
-	right, ok := p.Partition(key, at.Of)
-	return ok && right != at.Number
-}
-
 // byMurmur2 returns the partition of a topic of n partitions that Kafka's Java
 // client writes a record with this key to: murmur2 of the key, its sign bit
 // cleared, modulo n.

@@ -333,3 +333,9 @@ func errorHeaders(at Partition, offset int64, number int, reason schemas.Reason)
 	}
 	return headers
 }
+
+// misplaces reports whether a key belongs to another partition than the one it lies in.
+func (p Partitioner) misplaces(key []byte, at Partition) bool {
+	right, ok := p.Partition(key, at.Of)
+	return ok && right != at.Number
+}

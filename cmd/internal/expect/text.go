@@ -104,7 +104,7 @@ func (s Summary) Figures() string {
 	}
 	fmt.Fprintf(&b,
 		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
-		cli.Percent(s.Released), cli.Sum(s.EpsilonHour),
+		percent(s.Released), cli.Sum(s.EpsilonHour),
 		engine.Grouped(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
 	fmt.Fprintf(&b, "  %s\n", s.Metric)
@@ -214,4 +214,12 @@ func Log(
 		cancel()
 		<-done
 	}
+}
+
+// percent prints a share in percent, with a decimal where a whole number would be small.
+func percent(share float64) string {
+	if share < .1 {
+		return fmt.Sprintf("%.1f", 100*share)
+	}
+	return fmt.Sprintf("%.0f", 100*share)
 }

@@ -11,5 +11,5 @@
 // login, so that a change needs no restart. What they hold is in no error and no log.
 //
 // Files: kafkaconn.go the options, clients; link.go one connection, from dialling to the login that
-// is repeated; tls.go, sasl.go, oauth.go the three parts of it; explain.go what to do about errors.
+// is repeated, and what to do about errors; tls.go, sasl.go, oauth.go the three parts of it.
 package kafkaconn

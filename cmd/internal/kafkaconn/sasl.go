@@ -11,7 +11,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
@@ -149,24 +148,6 @@ func exchange[T protocol.Message](conn net.Conn, clientID string, version int16,
 		return none, fmt.Errorf("the broker answered with %T", res)
 	}
 	return got, nil
-}
-
-// askVersions asks what a broker can do: the first request of every connection. It returns the
-// newest version of SaslAuthenticate that both sides know, -1 if the broker knows none.
-func askVersions(conn net.Conn, clientID string) (authenticate int16, err error) {
-	res, err := exchange[*apiversions.Response](conn, clientID, 0, new(apiversions.Request))
-	if err != nil {
-		return -1, err
-	}
-	if res.ErrorCode != 0 {
-		return -1, kafka.Error(res.ErrorCode)
-	}
-	for _, k := range res.ApiKeys {
-		if protocol.ApiKey(k.ApiKey) == protocol.SaslAuthenticate {
-			return min(k.MaxVersion, 1), nil
-		}
-	}
-	return -1, nil
 }
 
 // refusal is a login that a broker refused, in Kafka's code and the broker's own words.

@@ -8,7 +8,7 @@
 // the numbers of /metrics are those that the log has.
 //
 // Files: board.go what an instance writes down, and what follows from it: whether it is ready, and
-// whether it is stalled; requests.go what it measures while it works; metrics.go the rest of
-// /metrics; status.go where the answers come from, and those in JSON; server.go the listeners;
-// events.go names of log lines that stay.
+// whether it is stalled, and what it measures while it works; metrics.go the rest of /metrics;
+// status.go where the answers come from, and those in JSON; server.go the listeners; events.go
+// names of log lines that stay.
 package monitor

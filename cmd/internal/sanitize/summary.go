@@ -135,6 +135,26 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	}
 }
 
+// printPast prints what the records show of the past, below the table of errors.
+func (p *Past) printPast(out io.Writer) {
+	fmt.Fprintf(out, "  (smoothed: what the same records show of a fix %s later; with all: when "+
+		"all of them are\n  there; \"geodither smooth\" computes it, and so can an attacker",
+		p.lag)
+	if p.Unsmoothed > 0 {
+		fmt.Fprintf(out, "; %d records cannot be followed", p.Unsmoothed)
+	}
+	fmt.Fprintf(out, ")\n")
+	if p.Told.Releases.Moments == 0 {
+		return
+	}
+	fmt.Fprintf(out, "all records about one moment, ln of the largest ratio between two cells: "+
+		"at releases\n  %s", figures(p.Told.Releases))
+	if p.Told.Between.Moments > 0 {
+		fmt.Fprintf(out, "; between them %s", figures(p.Told.Between))
+	}
+	fmt.Fprintf(out, " (%d records)\n", p.ToldRecords)
+}
+
 // printRefused says what was left out as the service would leave it out, and guesses why.
 func (s *Summary) printRefused(out io.Writer) {
 	parts := make([]string, 0, len(s.Refused))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
 )
 
 // New returns a service that sanitizes. It checks the options and connects to nothing yet.
@@ -62,4 +63,14 @@ func (j *sanitizing) work(
 	// Not at whatever retention has left when it begins.
 	o.Start, o.Begin, o.End = task.At, w.Origin, w.End
 	return w.processor(p), nil
+}
+
+// processor returns what processes the records of the window.
+func (w Window) processor(p *engine.Processor) Processor {
+	p.Use(w.Amended)
+	p.Refuse(w.Refused)
+	if w.Second {
+		p.Note(schemas.SecondRelease)
+	}
+	return &windowed{p, w.From}
 }

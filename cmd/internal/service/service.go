@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
@@ -132,6 +134,19 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	total := s.options.Counters.Snapshot()
 	s.log.Info("stopped", total.Counted()...)
 	return err
+}
+
+// changelogBefore says of a folder of this service that only its changelog is another one by
+// now: it was written back, say, or a reset of everything has made it again.
+func (s *Service) changelogBefore(cluster string) func(identity []byte) string {
+	return func(identity []byte) string {
+		t := s.options.Topics
+		if _, ours := account.CopyOf(identity, cluster, s.options.Group, t); !ours {
+			return ""
+		}
+		return fmt.Sprintf("it belongs to the changelog before: %s was made again since, which is "+
+			"expected after a rebuild of the changelog", t.Changelog)
+	}
 }
 
 // prepare waits for what the service needs, and makes sure that it may begin.
@@ -417,5 +432,71 @@ func (s *standby) tell(f task.Following) {
 		s.ready = false
 		s.log.Warn("standby leaves its copy as it is, and looks again in half a minute",
 			"cause", f.Doubt)
+	}
+}
+
+const (
+	// countEvery is the least time between two counts of the users of the same partitions.
+	countEvery = time.Minute
+	// countShare bounds the share of the time that counting takes: it reads every state.
+	countShare = 50
+	// countLook is how often it looks whether the partitions have changed.
+	countLook = time.Second
+)
+
+// census counts the users with a state in an assigned partition, now and then: the store does not
+// know how many there are.
+type census struct {
+	last atomic.Pointer[monitor.Store] // with what was counted last, and when; nil: nothing yet
+}
+
+// run counts until the context ends.
+func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Store) {
+	look := time.NewTicker(countLook)
+	defer look.Stop()
+	var counted []int32
+	var next time.Time
+	for {
+		if now := board.Restored(); !slices.Equal(now, counted) || !time.Now().Before(next) {
+			began := time.Now()
+			if users, err := countUsers(ctx, now, store); err == nil {
+				at := began.UTC().Truncate(time.Second)
+				c.last.Store(&monitor.Store{Users: users, CountedAt: at})
+			} // else the store is closing, or has failed and reports it itself
+			counted, next = now, time.Now().Add(max(countEvery, countShare*time.Since(began)))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// countUsers counts the users of some partitions.
+func countUsers(
+	ctx context.Context, partitions []int32, store *state.Store,
+) (users int64, err error) {
+	for _, n := range partitions {
+		err := store.Partition(n).Iterate(func(_, _ []byte) error {
+			users++
+			return ctx.Err()
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return users, ctx.Err()
+}
+
+// storeStats returns how the store is, whenever it is asked.
+func (c *census) storeStats(store *state.Store) func() monitor.Store {
+	return func() (shown monitor.Store) {
+		if last := c.last.Load(); last != nil {
+			shown = *last
+		}
+		s := store.Stats()
+		shown.Bytes, shown.CacheHits, shown.CacheMisses = s.DiskBytes, s.CacheHits, s.CacheMisses
+		return shown
 	}
 }

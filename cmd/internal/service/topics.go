@@ -196,16 +196,3 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	}
 	return nil
 }
-
-// changelogBefore says of a folder of this service that only its changelog is another one by
-// now: it was written back, say, or a reset of everything has made it again.
-func (s *Service) changelogBefore(cluster string) func(identity []byte) string {
-	return func(identity []byte) string {
-		t := s.options.Topics
-		if _, ours := account.CopyOf(identity, cluster, s.options.Group, t); !ours {
-			return ""
-		}
-		return fmt.Sprintf("it belongs to the changelog before: %s was made again since, which is "+
-			"expected after a rebuild of the changelog", t.Changelog)
-	}
-}

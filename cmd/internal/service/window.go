@@ -3,7 +3,6 @@ package service
 import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/schemas"
 )
 
 // Window is the part of one raw partition that a replay goes through. All offsets are raw ones.
@@ -21,16 +20,6 @@ type Window struct {
 
 // Empty reports that there is nothing to publish.
 func (w Window) Empty() bool { return w.End <= w.Origin || w.End <= w.From }
-
-// processor returns what processes the records of the window.
-func (w Window) processor(p *engine.Processor) Processor {
-	p.Use(w.Amended)
-	p.Refuse(w.Refused)
-	if w.Second {
-		p.Note(schemas.SecondRelease)
-	}
-	return &windowed{p, w.From}
-}
 
 // windowed publishes what a processor makes of the records from an offset on. Those before it are
 // for the states.

@@ -199,6 +199,11 @@ func (d *Data) WithoutFold(fold int) (*mobility.Model, error) {
 	return d.without(fmt.Sprintf("fold %d", fold), func(user string) bool { return held[user] })
 }
 
+// WithoutUser returns the model trained on everybody but one user.
+func (d *Data) WithoutUser(user string) (*mobility.Model, error) {
+	return d.without("user "+user, func(other string) bool { return other == user })
+}
+
 func (d *Data) without(key string, held func(string) bool) (*mobility.Model, error) {
 	d.mu.Lock()
 	lazy := d.models[key]

@@ -188,11 +188,6 @@ func (w *Walks) model(d *Data, t *Trace) (*mobility.Model, error) {
 	return d.WithoutFold(t.Fold)
 }
 
-// WithoutUser returns the model trained on everybody but one user.
-func (d *Data) WithoutUser(user string) (*mobility.Model, error) {
-	return d.without("user "+user, func(other string) bool { return other == user })
-}
-
 // tickEvery is after how many timestamps progress is told.
 const tickEvery = 250
 

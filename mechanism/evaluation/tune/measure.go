@@ -288,18 +288,6 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	return nil
 }
 
-// options are the mechanism's. A spent budget leaves predictions, which cost nothing.
-func (s Setting) options() mechanism.Options {
-	return mechanism.Options{
-		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta,
-		ReleaseInterval: int(s.Interval / s.Step),
-		Budget: mechanism.Budget{
-			Epsilon: s.DayEpsilon, WindowSteps: int((day + s.Step - 1) / s.Step),
-			Spent: mechanism.SpentPredict,
-		},
-	}
-}
-
 // toldWork bounds the cells of the moments of a pass of which is measured what all records tell.
 const toldWork = 1 << 24
 
