@@ -18,8 +18,8 @@ import (
 // It is the one place that knows this law. Step draws and infers by it, Observe infers by it, and
 // so does an analyst or an adversary who reads evidence out of releases. Evidence has to be read
 // here, from the likelihoods of releases. It must not be read as the ratio of a stored posterior
-// and a prior: stored masses are rounded, under Codebook by a hash of mass and cell, so what one
-// rounding adds to a cell looks like evidence, and all users with the same history share it.
+// and a prior: stored masses are rounded, under Codebook by a hash of step, mass and cell, so what
+// one rounding adds to a cell looks like evidence, and all users with the same history share it.
 //
 // An Emission is scratch for one goroutine. After a few calls it does not allocate.
 type Emission struct {

@@ -59,11 +59,11 @@ func ExampleSanitizer() {
 		fmt.Printf("%s,%s,%.4f,%.4f ± %.0f m\n", row[0], row[1], lat, lon, 1000*out.RadiusKM)
 	}
 	// Output:
-	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9793 ± 2052 m
-	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9597 ± 2077 m
-	// bus 7,2026-11-02T08:01:00Z,53.4063,-2.9824 ± 566 m
-	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9568 ± 556 m
-	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9843 ± 585 m
+	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9797 ± 2075 m
+	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9601 ± 2053 m
+	// bus 7,2026-11-02T08:01:00Z,53.4063,-2.9826 ± 556 m
+	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9570 ± 567 m
+	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9843 ± 582 m
 }
 
 func check(err error) {
@@ -167,7 +167,7 @@ func ExampleSmoother() {
 	// at 0.5 km: estimate 0.5, smoothed 0.5 ± 0.7
 	// at 1.5 km: estimate 1.4, smoothed 1.5 ± 0.7
 	// at 2.5 km: estimate 2.1, smoothed 2.4 ± 1.6
-	// at 3.5 km: estimate 2.7, smoothed 3.1 ± 1.3
+	// at 3.5 km: estimate 2.6, smoothed 3.1 ± 1.3
 	// at 4.5 km: estimate 3.4, smoothed 3.7 ± 1.9
 	// at 5.5 km: estimate 4.2, smoothed 4.2 ± 2.4
 }

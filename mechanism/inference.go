@@ -93,16 +93,16 @@ func store(dst, from *mobility.Distribution, likelihood []float64, prune float64
 
 // LeastMass is the smallest mass in a posterior that is kept under law.Codebook, as a share of all
 // of it. Smaller ones are rounded to it or to 0 (mobility.ShortOf), so a posterior has no more than
-// about two thousand cells whatever the map, and far fewer where something is known. The figures
+// about four thousand cells whatever the map, and far fewer where something is known. The figures
 // that chose it are in evaluation/RESULTS.md.
-const LeastMass = 0x1p-11
+const LeastMass = 0x1p-12
 
 // storeShort is store under law.Codebook: weight times likelihood, normalized and rounded to short
 // masses (mobility.ShortOf), of which none is below LeastMass but 0. Their sum is 1 on average
 // only. Small masses are dropped or raised by chance, so that on average none is lost.
-func storeShort(dst, from *mobility.Distribution, likelihood []float64) {
+func storeShort(dst, from *mobility.Distribution, likelihood []float64, step int64) {
 	weights, total := weigh(from.P, likelihood)
-	mobility.ShortOf(dst, from.Cells, weights, 1/total, LeastMass)
+	mobility.ShortOf(dst, from.Cells, weights, 1/total, LeastMass, step)
 }
 
 // weigh returns weight times likelihood in the memory of likelihood, and its sum.

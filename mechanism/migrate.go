@@ -49,6 +49,7 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 		return Unchanged
 	}
 	result := PosteriorKept
+	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
 	if state.Grid != s.gridID {
 		result = StartedAnew
 		s.startAnew(state)
@@ -57,7 +58,6 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 	if result == StartedAnew || state.StepMS != s.stepMS {
 		state.HasRelease = false
 	}
-	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
 	return result
 }
@@ -66,7 +66,7 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 func (s *Sanitizer) startAnew(state *State) {
 	if state.Short = s.short(); state.Short {
 		s.predictor.Initial(s.prior)
-		s.keep(&state.Posterior, s.prior, nil)
+		s.keep(&state.Posterior, s.prior, nil, state.Step)
 		return
 	}
 	s.predictor.Initial(&state.Posterior)

@@ -259,7 +259,7 @@ func (sm *Smoother) keep(m *moment, s *Sanitizer, state *State, released bool) {
 	told := released && &weights[0] == &likelihood[0] // else the release told nothing
 	d, short := &sm.now, s.short()
 	if short {
-		mobility.ShortOf(d, prior.Cells, weights, 1/total, SmoothMass)
+		mobility.ShortOf(d, prior.Cells, weights, 1/total, SmoothMass, state.Step)
 	} else {
 		positive(d, prior.Cells, weights, total)
 	}

@@ -56,8 +56,8 @@ type State struct {
 	Short bool
 }
 
-// StateVersion is the first byte of an encoded state. It goes up when the same steps make other
-// states, by another rounding or in other bytes.
+// StateVersion is the first byte of an encoded state. From the first published version on it goes
+// up when the same steps make other states, by another rounding or in other bytes.
 const StateVersion = 1
 
 const (

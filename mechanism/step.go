@@ -105,9 +105,9 @@ func (s *Sanitizer) bridge(state *State, gap uint64) {
 	if s.emission.codebook != nil && s.options.Hides() {
 		for ; gap > 1; gap-- {
 			s.predictor.PredictPruned(s.prior, from, at, 1, prune)
-			s.keep(&s.withheld, s.prior, nil)
-			from = &s.withheld
 			at++
+			s.keep(&s.withheld, s.prior, nil, at)
+			from = &s.withheld
 		}
 	}
 	s.predictor.PredictPruned(s.prior, from, at, int(gap), prune)
@@ -188,7 +188,7 @@ func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
 
 // advance makes the prior, times a likelihood if there is one, the state's posterior of a step.
 func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
-	s.keep(&state.Posterior, s.prior, likelihood)
+	s.keep(&state.Posterior, s.prior, likelihood, step)
 	state.Short = s.short()
 	state.Started, state.Step = true, step
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
@@ -200,9 +200,11 @@ func (s *Sanitizer) short() bool { return s.emission.codebook != nil && s.option
 
 // keep makes a distribution times a likelihood what is kept of it. dst is not from. See store and
 // storeShort.
-func (s *Sanitizer) keep(dst, from *mobility.Distribution, likelihood []float64) {
+func (s *Sanitizer) keep(
+	dst, from *mobility.Distribution, likelihood []float64, step int64,
+) {
 	if s.short() {
-		storeShort(dst, from, likelihood)
+		storeShort(dst, from, likelihood, step)
 		return
 	}
 	store(dst, from, likelihood, s.options.Prune)

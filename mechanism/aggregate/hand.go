@@ -223,11 +223,11 @@ func (h *hand) add(w *Window, u *user, told, blind *mobility.Distribution) {
 // both are rounded to float32 alone.
 //
 // The service's own posterior cannot be used for evidence. Under Codebook its masses are rounded to
-// short ones, by a hash of mass and cell. Vehicles with the same history share every rounding, and
-// a cell that the model hardly expects gains many times its mass by it. A fit to many vehicles
-// would take that for the testimony of all of them. The rounded posterior only says which code
-// points, or which location set, each release was drawn from (mechanism.Emission); the likelihoods
-// of the release under that law are the evidence.
+// short ones, by a hash of step, mass and cell. Vehicles with the same history share every
+// rounding, and a cell that the model hardly expects gains many times its mass by it. A fit to many
+// vehicles would take that for the testimony of all of them. The rounded posterior only says which
+// code points, or which location set, each release was drawn from (mechanism.Emission); the
+// likelihoods of the release under that law are the evidence.
 type exactFilter struct {
 	predictors map[*filter]*mobility.Predictor
 	known      *blindCache

@@ -52,7 +52,7 @@ func BenchmarkPredict(b *testing.B) {
 // codebook rounds them.
 func BenchmarkShort(b *testing.B) {
 	random := rand.New(rand.NewPCG(7, 1))
-	const side, many, least = 32, 50, 0x1p-11
+	const side, many, least = 32, 50, 0x1p-12
 	var posteriors [many]Distribution
 	var encoded [many][]byte
 	cells, bytes := 0, 0
@@ -65,7 +65,7 @@ func BenchmarkShort(b *testing.B) {
 			weights = append(weights, math.Exp(random.NormFloat64()/2-away/3))
 			all, sum = append(all, grid.Cell(c)), sum+weights[c]
 		}
-		ShortOf(&posteriors[i], all, weights, 1/sum, least)
+		ShortOf(&posteriors[i], all, weights, 1/sum, least, 0)
 		encoded[i], _ = posteriors[i].AppendShort(nil)
 		cells, bytes = cells+posteriors[i].Len(), bytes+len(encoded[i])
 	}

@@ -43,15 +43,19 @@ const (
 // Marks at one distance from each other would be in one column of a map whose rows hold a whole
 // number of them.
 //
-// Every chance is a hash of masses and cells, and no secret: anybody with the weights has the
-// result, with the same bits on every architecture.
-func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64) {
+// Every chance is a hash of the step, masses and cells, and no secret: anybody with the weights has
+// the result, with the same bits on every architecture. The step gives each of many roundings of
+// nearly the same masses another chance.
+func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64,
+	step int64,
+) {
 	dst.resize(len(weights))
 	to, p := dst.Cells, dst.P[:len(dst.Cells)]
 	cells = cells[:len(weights)]
-	var marks marks
+	seed := scramble(uint64(step) * 0x9e3779b97f4a7c15)
+	marks := marks{seed: scramble(seed + math.Float64bits(scale))}
 	if len(weights) > 0 {
-		marks.seed = chanceOf(math.Float64bits(weights[0]), cells[0]) + math.Float64bits(scale)
+		marks.seed += chanceOf(seed, math.Float64bits(weights[0]), cells[0])
 	}
 	// Both count from where the stratum begins.
 	kept, reached, mark := 0, 0.0, marks.next(least)
@@ -60,7 +64,7 @@ func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, lea
 		if mass >= least {
 			// The bits of a positive number grow with it, evenly between two short masses.
 			word := math.Float64bits(mass)
-			word += chanceOf(word, c) >> (64 - shortShift)
+			word += chanceOf(seed, word, c) >> (64 - shortShift)
 			to[kept], p[kept] = c, math.Float64frombits(word>>shortShift<<shortShift)
 			kept++
 			continue
@@ -88,9 +92,9 @@ func (m *marks) next(least float64) float64 {
 	return float64(float64(scramble(m.seed)>>11) * 0x1p-53 * least)
 }
 
-// chanceOf is the chance of a mass, given by its bits, in a cell: a hash of both.
-func chanceOf(word uint64, c grid.Cell) uint64 {
-	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
+// chanceOf is the chance of a mass, given by its bits, in a cell: a hash of both and of a seed.
+func chanceOf(seed, word uint64, c grid.Cell) uint64 {
+	return scramble(seed ^ word + uint64(uint32(c))*0x9e3779b97f4a7c15)
 }
 
 // scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi

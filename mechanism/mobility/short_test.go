@@ -26,7 +26,7 @@ func TestShortOfIsMassesBeside(t *testing.T) {
 			weights = append(weights, math.Exp(-20*random.Float64()))
 		}
 		weights[0] = []float64{0, 1, least, 0.5625, weights[0]}[random.IntN(5)]
-		ShortOf(&got, cells, weights, 1, least)
+		ShortOf(&got, cells, weights, 1, least, 5)
 		drift, lowest, highest := 0.0, 0.0, 0.0
 		for i, c := range cells {
 			p, q := weights[i], got.At(c)
@@ -46,7 +46,7 @@ func TestShortOfIsMassesBeside(t *testing.T) {
 			t.Errorf("runs of %d cells are off by %g, the least mass is %g", len(cells),
 				highest-lowest, least)
 		}
-		ShortOf(&again, got.Cells, got.P, 1, least)
+		ShortOf(&again, got.Cells, got.P, 1, least, 6)
 		if !slices.Equal(again.Cells, got.Cells) || !slices.Equal(again.P, got.P) {
 			t.Fatal("short masses became others")
 		}
@@ -70,7 +70,7 @@ func TestShortOfIsRightOnAverage(t *testing.T) {
 		for i := range cells {
 			cells[i] = grid.Cell(place + i)
 		}
-		ShortOf(&got, cells, weights, 1, least)
+		ShortOf(&got, cells, weights, 1, least, 0)
 		for i, c := range got.Cells {
 			sums[int(c)-place] += got.P[i]
 		}
@@ -85,24 +85,26 @@ func TestShortOfIsRightOnAverage(t *testing.T) {
 
 // TestShortOfIsEvenOnAMap: of a flat distribution on a map whose rows hold a whole number of strata
 // what is kept is spread over all columns. Column and row of those that are kept are even, so their
-// means have the standard deviation side/√(12·n), and stay within six of them. Another first mass
-// and another total choose other cells.
+// means have the standard deviation side/√(12·n), and stay within six of them. Another first mass,
+// another total and another step choose other cells.
 func TestShortOfIsEvenOnAMap(t *testing.T) {
 	const side, least = 512, 0x1p-10
 	cells, weights := make([]grid.Cell, side*side), make([]float64, side*side)
 	for i := range cells {
 		cells[i], weights[i] = grid.Cell(i), 1
 	}
-	var seen [3]Distribution
+	var seen [4]Distribution
 	for i := range seen {
-		total := float64(len(weights))
+		total, step := float64(len(weights)), int64(0)
 		switch i {
 		case 1:
 			weights[0] *= 1 + 0x1p-40
 		case 2:
 			total *= 1 + 0x1p-40
+		case 3:
+			step = 1
 		}
-		ShortOf(&seen[i], cells, weights, 1/total, least)
+		ShortOf(&seen[i], cells, weights, 1/total, least, step)
 		column, row, n := 0.0, 0.0, float64(seen[i].Len())
 		for _, c := range seen[i].Cells {
 			column += float64(c%side) / n
@@ -125,15 +127,15 @@ func TestShortOfBits(t *testing.T) {
 	cells := []grid.Cell{0, 1, 2, 3, 5, 40, 41, 42, 700}
 	weights := []float64{.1, .1, 1e-4, 1. / 3, .9999, 1e-4, 4e-4, 3e-4, 4e-4}
 	for first, want := range map[grid.Cell][]float64{
-		0:   {0x1.8p-4, 0x1.ap-4, 0x1p-11, 0x1.6p-2, 1, 0, 0, 0, 0x1p-10},
-		700: {0x1.ap-4, 0x1.ap-4, 0, 0x1.6p-2, 1, 0, 0x1p-10, 0, 0x1p-11},
+		0:   {0x1.ap-4, 0x1.ap-4, 0, 0x1.6p-2, 1, 0, 0x1p-11, 0x1p-11, 0},
+		700: {0x1.8p-4, 0x1.ap-4, 0, 0x1.6p-2, 1, 0, 0x1p-11, 0, 0x1p-10},
 	} {
 		at := make([]grid.Cell, len(cells))
 		for i, c := range cells {
 			at[i] = c + first
 		}
 		var got Distribution
-		ShortOf(&got, at, weights, 1, 0x1p-11)
+		ShortOf(&got, at, weights, 1, 0x1p-11, 9)
 		rounded := make([]float64, len(at))
 		for i, c := range at {
 			rounded[i] = got.At(c)

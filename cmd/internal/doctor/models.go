@@ -33,13 +33,13 @@ func (d *examination) models() {
 	}
 }
 
-// largeMap warns where the most probable cell is published and may be one of many with the same
-// mass.
+// largeMap warns where the most probable cell is published and chance may have chosen it.
 func (d *examination) largeMap(m *mobility.Model) {
-	n, most := m.Grid.Cells(), int(1/mechanism.LeastMass)
+	// A small mass may become twice the least.
+	n, most := m.Grid.Cells(), int(1/mechanism.LeastMass)/2
 	if n > most && d.o.Release.Mechanism == law.Codebook &&
 		d.o.Release.Estimate == mechanism.EstimateMode {
-		d.add("models", Warning, "the map has %d cells and a posterior about %d at most, so the "+
-			"most probable cell may be one of many: set publish.estimate to mean", n, most)
+		d.add("models", Warning, "the map has %d cells, more than %d, so chance may choose the "+
+			"most probable one where little is known: set publish.estimate to mean", n, most)
 	}
 }

@@ -265,7 +265,7 @@ func checkRelease(t *testing.T, a *Anatomy, c *course, i int) {
 		want := prior[cell] * likelihood[cell] / sum
 		rounding := 1e-3 * a.Posterior.Max
 		if a.Codebook != nil { // to short masses, and then their sum to 1
-			rounding += want/4 + 1.25*mechanism.LeastMass
+			rounding += want/4 + 2*mechanism.LeastMass
 		}
 		if math.Abs(p-want) > rounding {
 			t.Fatalf("fix %d: cell %v has %g, prior times likelihood is %g", i, cell, p, want)

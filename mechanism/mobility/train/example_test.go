@@ -58,12 +58,12 @@ func Example() {
 	// Output:
 	// 5 transitions of 2 users, error <nil>
 	// bus 7  53.4105 -2.9767 ± 1.1 km
-	// bus 7  53.4079 -2.9785 ± 1.0 km
-	// bus 7  53.4047 -2.9791 ± 0.9 km
-	// bus 7  53.4092 -2.9785 ± 1.1 km
+	// bus 7  53.4084 -2.9728 ± 1.1 km
+	// bus 7  53.4089 -2.9715 ± 0.8 km
+	// bus 7  53.4119 -2.9699 ± 1.0 km
 	// bus 12 53.4105 -2.9767 ± 1.1 km
 	// bus 12 53.4079 -2.9785 ± 1.0 km
-	// bus 12 53.4047 -2.9791 ± 0.9 km
+	// bus 12 53.4046 -2.9790 ± 0.9 km
 }
 
 // must panics on an error, so that the example stays short.
