@@ -67,9 +67,9 @@ func TestAbortedFirst(t *testing.T) {
 }
 
 // TestMarksBehindAbortedRecords: a mark may say since 12 where nothing before 12 can be read. The
-// raw topic proves that no settings changed. Where it has a record there, or has lost one, it proves
-// nothing: no replay passes for the first release then. Verification still proves what it can
-// compute again, which takes all records.
+// raw topic proves that no settings changed. Where it has a record there, or has lost one, it
+// proves nothing: no replay passes for the first release then. Verification still proves what it
+// can compute again, which takes all records.
 func TestMarksBehindAbortedRecords(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 20)
