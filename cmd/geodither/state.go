@@ -53,10 +53,11 @@ sees them. The recomputed states, which are private, lie in a temporary folder w
 it is killed they stay there until the next verification removes them.
 
 After an accepted loss of the account (--accept-lost-account), and after a reset of everything, the
-command finds differences, because states and releases started again. After a change of settings it
-verifies all if the settings of now give what is committed, such as after one of the partitioner.
-Else it compares the users who came later. Records that dead letters show as refused for their
-partition before the change are taken as refused.
+command finds differences, because states and releases started again. After a change of settings, it
+verifies everything if the current settings give the committed results, as after a change of
+topics.partitioner. Otherwise it compares only users who came later. Earlier records that dead
+letters show as refused for their partition are taken as refused, if one partitioner refuses
+exactly these.
 
 Exit code 0 means that everything was verified and is equal. It is 1 if anything differs, and also
 if a part could not be compared; the report says why. It names offsets, never a user or a place, and
@@ -162,7 +163,7 @@ func printReport(out io.Writer, report verify.Report) error {
 func conclusion(report verify.Report) string {
 	var compared, violations int64
 	for _, p := range report.Partitions {
-		compared += p.Sanitized + p.DeadLetters
+		compared += p.Equal
 		violations += p.ViolationCount
 	}
 	if c := report.Counts; c != nil {

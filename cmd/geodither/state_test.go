@@ -136,7 +136,7 @@ func TestStateVerdict(t *testing.T) {
 	part := func(violations int64, compared int64, why ...string) verify.PartitionReport {
 		return verify.PartitionReport{
 			Verified: violations == 0 && len(why) == 0, ViolationCount: violations,
-			Sanitized: compared, DeadLetters: 1, NotVerified: why,
+			Sanitized: 100, Equal: compared + 1, NotVerified: why,
 		}
 	}
 	for want, parts := range map[string][]verify.PartitionReport{

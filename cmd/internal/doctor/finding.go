@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -54,9 +55,13 @@ func (d *examination) add(check, level, format string, args ...any) {
 	}
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	if d.late != nil && d.late() {
-		f.Level = Unchecked
+		said := ""
+		if level == Failure && !strings.Contains(f.Detail, context.DeadlineExceeded.Error()) {
+			said = " (" + f.Detail + ")"
+		}
+		f.Level = Failure
 		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not "+
-			"at all", d.patience)
+			"at all%s", d.patience, said)
 		if slices.Contains(d.found, f) {
 			return
 		}
@@ -78,7 +83,7 @@ const (
 var errSlow = errors.New("the check takes too long")
 
 // within carries out a check by its deadline. What the check finds after that is that it could not
-// check.
+// check: a failure, since nobody may take it for sound.
 func (d *examination) within(ctx context.Context, name string, check func(context.Context)) {
 	limited, cancel := context.WithTimeoutCause(ctx, d.patience, errSlow)
 	defer cancel()

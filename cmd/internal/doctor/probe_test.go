@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -58,10 +59,19 @@ func TestWithin(t *testing.T) {
 	} {
 		d.found, d.patience = nil, time.Millisecond
 		d.within(t.Context(), "topic", says)
-		want := []Finding{{"topic", Unchecked, "could not check within 1ms: the brokers answer " +
+		want := []Finding{{"topic", Failure, "could not check within 1ms: the brokers answer " +
 			"too slowly or not at all"}}
 		if !slices.Equal(d.found, want) {
 			t.Errorf("too late it says %v", d.found)
 		}
+	}
+	d.found = nil
+	d.within(t.Context(), "topic", func(ctx context.Context) {
+		<-ctx.Done()
+		d.add("topic", Failure, "raw is missing")
+	})
+	if got := d.found[0]; got.Level != Failure ||
+		!strings.HasSuffix(got.Detail, "(raw is missing)") {
+		t.Errorf("a failure that is found too late: %v", got)
 	}
 }

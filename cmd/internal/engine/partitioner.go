@@ -24,7 +24,7 @@ const (
 
 // hashes are the partitioners that say where a key belongs, in the order in which they
 // are named to people.
-var hashes = []struct {
+var hashes = [...]struct {
 	name  Partitioner
 	place func(key []byte, partitions int) int32
 	who   string // uses it by default

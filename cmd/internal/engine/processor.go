@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/geodither/geodither/consumer/task"
@@ -83,12 +84,28 @@ func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }
 
 // Misplace makes the processor refuse exactly the records at these offsets for their partition,
 // among those before a raw offset, whatever its partitioner says.
-func (p *Processor) Misplace(offsets *Offsets, until int64) { p.strays = strays{offsets, until} }
+func (p *Processor) Misplace(offsets *Offsets, until int64) {
+	p.strays = strays{offsets: offsets, until: until}
+}
 
 // strays are the raw records before until that were refused for their partition.
 type strays struct {
 	offsets *Offsets
 	until   int64
+	other   [len(hashes) + 1]bool // whether each of hashes, and AnyPartitioner, refuses others
+}
+
+// OnePartitioner says whether the records that Misplace has named are, as far as the processor has
+// come, exactly those that some partitioner refuses. Else their dead letters are not a service's,
+// or of several partitioners.
+func (p *Processor) OnePartitioner() bool { return slices.Contains(p.strays.other[:], false) }
+
+// compare compares the strays with what each partitioner does with a record.
+func (s *strays) compare(key []byte, at Partition, misplaced bool) {
+	for i, h := range hashes {
+		s.other[i] = s.other[i] || h.name.misplaces(key, at) != misplaced
+	}
+	s.other[len(hashes)] = s.other[len(hashes)] || misplaced
 }
 
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
@@ -261,8 +278,8 @@ func (p *Processor) failure(rec task.Record, err error) error {
 // something only where the key is the user's. No check looks at the user's state, so none of a
 // misplaced record's effects reaches it. Errors are as in Reader.Each.
 func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
-	misplaced := p.by.misplaces(rec.Key, p.at)
-	if rec.Offset < p.strays.until {
+	misplaced, told := p.by.misplaces(rec.Key, p.at), rec.Offset < p.strays.until
+	if told {
 		misplaced = p.strays.offsets.Has(rec.Offset)
 	}
 	var fixes []Fix
@@ -270,8 +287,13 @@ func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 		fixes = p.seen.fixes
 	}
 	return p.reader.each(rec, fixes, func(fix Fix) error {
-		if misplaced && fix.Refused == nil && fix.Skipped == mapping.NoRule {
-			fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+		if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+			if told {
+				p.strays.compare(rec.Key, p.at, misplaced)
+			}
+			if misplaced {
+				fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+			}
 		}
 		return visit(fix)
 	})

@@ -63,6 +63,10 @@ func New(o Options) (*Run, error) {
 	return &Run{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil
 }
 
+// OnePartitioner says whether Options.Misplaced are what some partitioner refuses, as far as the
+// records have been read: see engine.Processor.
+func (r *Run) OnePartitioner() bool { return r.processor.OnePartitioner() }
+
 // progressEvery is the number of records between two reports of progress.
 const progressEvery = 256
 

@@ -28,6 +28,7 @@ type matcher struct {
 	ended      bool // no more actual ones
 	begun      bool // something was the same
 	aged       int64
+	equal      int64
 	found      int // violations
 	recent     map[digest]struct{}
 	ring       [window]digest
@@ -173,6 +174,7 @@ func (m *matcher) say(kind string, offset int64, format string, args ...any) {
 
 func (m *matcher) matched(e *entry) {
 	m.begun = true
+	m.equal++
 	m.remember(e)
 }
 

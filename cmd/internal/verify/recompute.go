@@ -53,6 +53,9 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 		return err
 	}
 	run.judgeDays(dead)
+	if c.whole && !run.rerun.OnePartitioner() {
+		return errDiffers // anybody who can write could have dead letters for what is missing
+	}
 	return nil
 }
 
@@ -314,6 +317,7 @@ func (r *recomputation) finish(ctx context.Context) error {
 		}
 	}
 	r.report.Sanitized, r.report.DeadLetters = r.sanitized.actual.read, r.dead.actual.read
+	r.report.Equal = r.sanitized.equal + r.dead.equal
 	return r.shown.Each(func(_ []byte, offset int64, _ []byte) error {
 		r.violation(Uncommitted, offset, "this record of %s, of an aborted transaction, is not "+
 			"what any fix gives: readers of uncommitted data have seen another release",
@@ -369,7 +373,7 @@ func (r *recomputation) judgeDays(dead output) {
 	case r.lacking > 0:
 		c.unverified("%s", recompute.LackingNoise(c.o.Key, r.lacking))
 		c.report.From, c.report.To = -1, -1
-		c.report.ViolationCount, c.report.Violations = 0, []Violation{}
+		c.report.ViolationCount, c.report.Violations, c.report.Equal = 0, []Violation{}, 0
 	case dead.reader.First > 0 || dead.reader.End == 0:
 		c.unverified("dead letters are gone, so it is not known which fixes were refused since " +
 			"the service's key no longer had their day: such a one shows as missing, and its " +

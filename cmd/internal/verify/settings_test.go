@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/verify"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -126,5 +128,55 @@ func TestVerifyAcrossPartitioners(t *testing.T) {
 		if got := atwork.Verify(t, second); got.Partitions[p].Verified {
 			t.Errorf("the %s record was altered, and the report says verified", name)
 		}
+	}
+}
+
+// TestVerifyForgedRefusal: after a change of settings that leaves all results as they are, a dead
+// letter that says a record lay in the wrong partition cannot excuse that its release and its
+// user's state are missing, since no partitioner refuses that record and no other.
+func TestVerifyForgedRefusal(t *testing.T) {
+	w := servicetest.NewWorld(t, 6)
+	first := atwork.Options(w, "first")
+	first.Partitioner = engine.Murmur2
+	const name = "lonely"
+	fix := servicetest.FixAt(w.Model, 2, 2)
+	fix.UserID, fix.Timestamp = name, servicetest.StartMS
+	value := servicetest.Encode(t, schemas.Avro, fix)
+	w.Send(t, producer.Record{Key: []byte(name), Value: value, Timestamp: fix.Timestamp})
+	atwork.Serve(t, w, first, 2)
+	second := first
+	second.MaxAhead = 7 * time.Minute
+	atwork.Serve(t, w, second, 2)
+	if report := atwork.Verify(t, second); !report.Verified {
+		t.Errorf("settings that change no result do not verify: %+v", report)
+	}
+	p, _ := engine.Murmur2.Partition([]byte(name), servicetest.Partitions)
+	processor, err := engine.NewProcessor(second.WithDefaults().Settings,
+		engine.Partition{Topic: "raw", Number: p, Of: servicetest.Partitions})
+	servicetest.OK(t, err)
+	offsets, fx := new(engine.Offsets), task.Effects{}
+	offsets.Add(0)
+	processor.Misplace(offsets, 1)
+	record := task.Record{Key: []byte(name), Value: value, Timestamp: fix.Timestamp}
+	_, err = processor.Key(record)
+	servicetest.OK(t, err)
+	servicetest.OK(t, processor.Process(record, nil, &fx))
+	letter := fx.DeadLetters[0]
+	without := func(lines []servicetest.Line) []servicetest.Line {
+		return slices.DeleteFunc(lines, func(l servicetest.Line) bool { return l.Key == name })
+	}
+	forged := second
+	forged.Topics.Sanitized, forged.Topics.DeadLetters = "forged.out", "forged.dead"
+	forged.Topics.Changelog = "forged.log"
+	w.CopyTopic(t, second.Topics.Sanitized, forged.Topics.Sanitized, int(p), without)
+	w.CopyTopic(t, second.Topics.Changelog, forged.Topics.Changelog, int(p), without)
+	w.CopyTopic(t, second.Topics.DeadLetters, forged.Topics.DeadLetters, int(p),
+		func(lines []servicetest.Line) []servicetest.Line {
+			return slices.Insert(lines, 0, servicetest.Line{
+				Key: string(letter.Key), Value: string(letter.Value), Timestamp: letter.Timestamp,
+			})
+		})
+	if got := atwork.Verify(t, forged).Partitions[p]; got.Verified {
+		t.Errorf("a dead letter excuses a release that is missing: %+v", got)
 	}
 }

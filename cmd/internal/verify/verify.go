@@ -85,6 +85,7 @@ type PartitionReport struct {
 
 	Sanitized   int64 `json:"sanitized"`    // committed records read
 	DeadLetters int64 `json:"dead_letters"` // committed dead letters read
+	Equal       int64 `json:"equal"`        // of both, those that are as they should be
 	Users       int64 `json:"users"`        // states in the changelog
 	// RefusedDays of the raw records are taken as refused since the service's key had no noise
 	// of their day: their dead letters show it, and no older key is asked whether it has.
@@ -343,9 +344,9 @@ func (c *check) readRefused(ctx context.Context, dead output, to int64, reason s
 
 // acrossSettings compares what was released under several settings, of which the latest are known.
 // Many a change leaves results as they are, such as another partitioner: dead letters show which
-// records the earlier one has refused. So everything is recomputed first under the settings of now.
-// Where that gives what is committed, earlier settings do not matter. Else only users that came
-// later can be compared.
+// records the earlier one has refused, and must be those of one partitioner. So everything is
+// recomputed first under the settings of now. Where that gives what is committed, earlier settings
+// do not matter. Else only users that came later can be compared.
 func (c *check) acrossSettings(ctx context.Context, raw *topics.Reader, sanitized, dead output) (
 	err error,
 ) {
