@@ -20,6 +20,18 @@ const madeAt = "geodither.made_at"
 // passed over in a difference: when a statement was made, and from a file of which name.
 func passed(path string) bool { return path == madeAt || path == "geodither.config" }
 
+// effects say what a changed field does to the accounts of ε.
+var effects = map[string]string{
+	"geodither.group": "another group starts each user's account of ε at 0. What it releases " +
+		"adds to what was released before.",
+	"geodither.topics.raw": "an account of ε is of one raw topic. What is released of another " +
+		"one about the same people adds to it.",
+	"geodither.key.id": "another key draws other noise. Fixes that are released again under it " +
+		"are released a second time.",
+	"geodither.max_ahead_s": "a clock that is wrong by this much may move a fix into a later " +
+		"day's budget.",
+}
+
 // Diff writes in which fields a statement differs from an earlier one, which is YAML of this
 // package. Of texts it writes the sentences that differ, and of fingerprints the settings.
 func Diff(out io.Writer, earlier []byte, now *Sheet) error {
@@ -42,6 +54,9 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) error {
 			continue
 		}
 		text := difference(f.path, old, f.value)
+		if why := effects[f.path]; why != "" && old != "" {
+			text += "  " + strings.Join(cli.Wrap("WARNING: "+why, width-4), "\n  ") + "\n"
+		}
 		if other, err := hex.DecodeString(old); f.path == "geodither.settings" && err == nil &&
 			now.differences != nil {
 			text += "  different: " + now.differences(other) + "\n"

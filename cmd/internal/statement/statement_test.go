@@ -836,6 +836,7 @@ func TestDiff(t *testing.T) {
 	for _, want := range []string{
 		"geodither.group\n  - fleet\n  + other\n", "geodither.key.id\n  - ",
 		"geodither.max_ahead_s\n  - ", "  + 420\n", "  different: key_file, max_ahead\n",
+		"WARNING: another group starts", "WARNING: another key draws", "WARNING: a clock",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the difference does not contain %q:\n%s", want, got)

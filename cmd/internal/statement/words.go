@@ -171,8 +171,8 @@ probability of %.2g`, when(i > 0, ";"), h.Nights, when(h.Nights != 1, "s"),
 			either(h.MedianM < .5, "in the right cell (median)",
 				"off by "+cli.Metres(h.MedianM)+" (median)"), h.Posterior)
 	}
-	return text + `. To tell less, leave the nights out of "release.hours", set a lifetime budget,
-or lower ε.`
+	return text + `. To tell less, leave the nights out of "release.hours", set a small lifetime
+budget, or lower ε.`
 }
 
 // oneMoment says what all records tell about one moment, which takes a computation.
