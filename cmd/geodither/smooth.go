@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -111,7 +113,10 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 	if err != nil {
 		return err
 	}
-	s := &smoothing{input: in, out: out, bar: cli.NewProgress(std.Err, in.progress)}
+	s := &smoothing{
+		input: in, out: out, bar: cli.NewProgress(std.Err, in.progress),
+		before: radii{}, after: radii{},
+	}
 	err = s.all(ctx, options)
 	s.bar.Done()
 	if err != nil {
@@ -193,8 +198,30 @@ type smoothing struct {
 	counts  aggregate.SmoothCounts
 	seeded  int64 // records that say that their noise came from a seed
 	records int64
-	// before and after are the radii of the records that were smoothed, metres.
-	before, after []float32
+	// before and after are the radii of the records that were smoothed.
+	before, after radii
+}
+
+// radii count lengths in metres by their leading bits, to 1/2048 of each, so their memory does not
+// grow with the records.
+type radii map[uint32]int64
+
+const radiusBits = 12 // of a float32, that are left out
+
+func (r radii) add(metres float64) { r[math.Float32bits(float32(metres))>>radiusBits]++ }
+
+func (r radii) median() float64 {
+	var n int64
+	for _, count := range r {
+		n += count
+	}
+	n /= 2
+	for _, bits := range slices.Sorted(maps.Keys(r)) {
+		if n -= r[bits]; n < 0 {
+			return float64(math.Float32frombits(bits<<radiusBits | 1<<(radiusBits-1)))
+		}
+	}
+	return math.NaN()
 }
 
 // all smooths and writes all records, to the end of the input or the first error.
@@ -256,8 +283,8 @@ func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error 
 	before := record.RadiusM
 	engine.SetPast(&record, past)
 	if past != nil {
-		s.before = append(s.before, float32(before))
-		s.after = append(s.after, float32(record.RadiusM))
+		s.before.add(before)
+		s.after.add(record.RadiusM)
 	}
 	return s.out.Write(record)
 }
@@ -270,14 +297,12 @@ func (s *smoothing) gained() string {
 	if len(s.before) == 0 {
 		return ""
 	}
-	slices.Sort(s.before)
-	slices.Sort(s.after)
-	before, after := float64(s.before[len(s.before)/2]), float64(s.after[len(s.after)/2])
+	before, after := s.before.median(), s.after.median()
 	text := fmt.Sprintf("median radius: %s before, %s smoothed\n", cli.Metres(before),
 		cli.Metres(after))
 	if after > before*(1-littleGained) {
-		text += "WARNING: this gains little: few releases lie within the lag, and where the " +
-			"model is wrong the estimates can be worse than before\n"
+		text += "WARNING: this gains little: few releases lie within the lag. Where the model " +
+			"is wrong, estimates can be worse than before and radii too small\n"
 	}
 	return text
 }

@@ -384,18 +384,22 @@ func TestSmoothRefuses(t *testing.T) {
 // hardly less. Without a smoothed record it says nothing.
 func TestSmoothGained(t *testing.T) {
 	for _, c := range []struct {
-		before, after []float32
+		before, after []float64
 		want          string
 	}{
 		{nil, nil, ""},
 		{
-			[]float32{900, 500, 700},
-			[]float32{300, 400, 900},
+			[]float64{900, 500, 700},
+			[]float64{300, 400, 900},
 			"median radius: 700 m before, 400 m smoothed\n",
 		},
-		{[]float32{700}, []float32{680}, "median radius: 700 m before, 680 m smoothed\nWARNING"},
+		{[]float64{700}, []float64{680}, "median radius: 700 m before, 680 m smoothed\nWARNING"},
 	} {
-		s := &smoothing{before: c.before, after: c.after}
+		s := &smoothing{before: radii{}, after: radii{}}
+		for i := range c.before {
+			s.before.add(c.before[i])
+			s.after.add(c.after[i])
+		}
 		got := s.gained()
 		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "WARNING") !=
 			strings.Contains(c.want, "WARNING") || c.want == "" && got != "" {
