@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -410,8 +412,9 @@ func (l *summaryLines) outside(s aggregate.Summary) {
 // windows says what the windows have on average.
 func (l *summaryLines) windows(s aggregate.Summary) {
 	n := float64(s.Windows)
-	text := fmt.Sprintf("%d with %.0f vehicles on average, the smallest with %d",
-		s.Windows, float64(s.Vehicles)/n, s.Smallest)
+	text := fmt.Sprintf("%d with %s vehicles on average, the smallest with %d",
+		s.Windows, strconv.FormatFloat(math.Round(float64(s.Vehicles)/n*10)/10, 'f', -1, 64),
+		s.Smallest)
 	if s.Lost > 0 {
 		text += fmt.Sprintf("; %.1f more that are left out", float64(s.Lost)/n)
 	}
