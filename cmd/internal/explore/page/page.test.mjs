@@ -375,7 +375,7 @@ test("the bound of a moment, where the model forgets between releases", async (t
 test("a page that nobody has used yet moves, unless that is unwanted", async (t) => {
   const page = await open(t, server.url, { reducedMotion: "no-preference" });
   await page.waitForFunction(() => /, 19[2-9] of 278/.test(document.querySelector("#clock").textContent));
-  assert.match(await page.textContent("#caption"), /^bus-4720 is really at the red dot.*the blue cross, .*off/);
+  await page.waitForFunction(() => /^bus-4720 is really at the red dot.*the blue cross, .*off/.test(document.querySelector("#caption").textContent));
   await page.click("#play");
   const clock = await page.textContent("#clock");
   const still = await open(t, server.url);
