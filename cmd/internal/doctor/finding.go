@@ -55,13 +55,13 @@ func (d *examination) add(check, level, format string, args ...any) {
 	}
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	if d.late != nil && d.late() {
-		said := ""
-		if level == Failure && !strings.Contains(f.Detail, context.DeadlineExceeded.Error()) {
-			said = " (" + f.Detail + ")"
+		found := f.Detail
+		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not "+
+			"at all", d.patience)
+		if level == Failure && !strings.Contains(found, context.DeadlineExceeded.Error()) {
+			f.Detail += " (" + found + ")"
 		}
 		f.Level = Failure
-		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not "+
-			"at all%s", d.patience, said)
 		if slices.Contains(d.found, f) {
 			return
 		}
@@ -82,8 +82,8 @@ const (
 // errSlow ends a check.
 var errSlow = errors.New("the check takes too long")
 
-// within carries out a check by its deadline. What the check finds after that is that it could not
-// check: a failure, since nobody may take it for sound.
+// within carries out a check by its deadline. What the check finds later becomes a failure, since
+// nobody may take it for sound.
 func (d *examination) within(ctx context.Context, name string, check func(context.Context)) {
 	limited, cancel := context.WithTimeoutCause(ctx, d.patience, errSlow)
 	defer cancel()
@@ -92,7 +92,7 @@ func (d *examination) within(ctx context.Context, name string, check func(contex
 	check(limited)
 	late := d.late()
 	if late && len(d.found) == before {
-		d.add(name, Unchecked, "")
+		d.add(name, OK, "") // which becomes a failure
 	}
 	if d.late = nil; late {
 		d.patience = min(d.patience, laterPatience)

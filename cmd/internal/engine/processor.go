@@ -95,9 +95,9 @@ type strays struct {
 	other   [len(hashes) + 1]bool // whether each of hashes, and AnyPartitioner, refuses others
 }
 
-// OnePartitioner says whether the records that Misplace has named are, as far as the processor has
-// come, exactly those that some partitioner refuses. Else their dead letters are not a service's,
-// or of several partitioners.
+// OnePartitioner says whether one partitioner refuses exactly the records that Misplace has named,
+// among those processed so far. Otherwise several partitioners did, or their dead letters are
+// forged.
 func (p *Processor) OnePartitioner() bool { return slices.Contains(p.strays.other[:], false) }
 
 // compare compares the strays with what each partitioner does with a record.

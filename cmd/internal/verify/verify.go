@@ -37,7 +37,8 @@ type Options struct {
 	Later []*engine.Version
 
 	// TempDir is where the recomputed states go while it works: as large as the
-	// service's own store, and as private. Default the system's.
+	// service's own store, twice that after a change of settings, and as private.
+	// Default the system's.
 	TempDir string
 	// Limit is how many violations of a partition are listed; all are counted.
 	// Default 20.
@@ -137,8 +138,8 @@ const listed = 20
 // began, and what has been added since as far as it has come.
 //
 // The error says why it could not work at all. Whatever is wrong with the data is
-// in the report. Costs one pass of the mechanism over the raw topic, and memory
-// that does not grow with users or records.
+// in the report. Costs one pass of the mechanism over the raw topic, up to two
+// after a change of settings, and memory that does not grow with users or records.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
 		return Report{}, err
@@ -236,7 +237,7 @@ type check struct {
 	stored     *recompute.Map // user → changelog offset and state, as committed
 	shown      *recompute.Map // hash of a record that is not committed → its offset
 	seen       *recompute.Map // users that were there before the settings changed
-	// again are recomputed and shown of a second attempt.
+	// again replace recomputed and shown in a second attempt.
 	again [2]*recompute.Map
 
 	changelog  recompute.Changelog
@@ -345,8 +346,8 @@ func (c *check) readRefused(ctx context.Context, dead output, to int64, reason s
 // acrossSettings compares what was released under several settings, of which the latest are known.
 // Many a change leaves results as they are, such as another partitioner: dead letters show which
 // records the earlier one has refused, and must be those of one partitioner. So everything is
-// recomputed first under the settings of now. Where that gives what is committed, earlier settings
-// do not matter. Else only users that came later can be compared.
+// recomputed first under the current settings. Where that gives what is committed, earlier settings
+// do not matter. Otherwise only users that came later can be compared.
 func (c *check) acrossSettings(ctx context.Context, raw *topics.Reader, sanitized, dead output) (
 	err error,
 ) {

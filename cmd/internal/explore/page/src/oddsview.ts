@@ -5,7 +5,7 @@ import { draw } from "./chart";
 import { button, clock, fact, likelier, make, metres, percent, raised, rich, sum, tall } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
-import { legend, Look, lookAt, lookAtAll, paint, pauseOf, seen, zoomer } from "./stepview";
+import { legend, Look, lookAt, paint, pauseOf, seen, showAll, zoomer } from "./stepview";
 
 // side says towards which place odds have changed, and by which factor.
 const side = (x: number | null | undefined) => x === null || x === undefined ? "–" : Math.abs(x) < 0.05 ? "not at all" : `${x > 0 ? "A" : "B"} × ${raised(Math.abs(x))}`;
@@ -34,7 +34,7 @@ export class OddsView {
     const canvas = make("canvas", { role: "img", "aria-label": "Map of two places", "aria-describedby": "verdict" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.render());
     this.maps = [this.map];
-    this.map.opened = (own) => this.shown && lookAtAll(own, [this.shown.look]);
+    this.map.opened = (own) => this.shown && showAll(own, [this.shown.look]);
     this.map.picked = (p) => {
       this[this.picking] = p;
       this.choose(this.picking === "a" ? "b" : "a");

@@ -206,8 +206,8 @@ export async function lookAt(state: State, s: Settings, signal: AbortSignal, alo
   return { map, course, others, step, origin: from === fix ? step : await state.step(s, from, signal) };
 }
 
-// lookAtAll looks at the whole map and at the circles of some looks.
-export function lookAtAll(camera: Camera, looks: Look[]): void {
+// showAll makes a camera show the whole map and the circles of some looks.
+export function showAll(camera: Camera, looks: Look[]): void {
   const { map } = looks[0]!;
   const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
   const ends = (of: "x" | "y", side: number) => [-1, 1].map((sign) =>
@@ -273,7 +273,7 @@ export class StepView {
     const seen = Math.max(4 * step.radius_km, 6 * distance(step.estimate, step.truth), 9 * map.cell_km);
     const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
     const nearness = Math.min(width, height) / seen;
-    if (whole || nearness <= 1.5) return lookAtAll(camera, [...this.halves, ...this.looks]);
+    if (whole || nearness <= 1.5) return showAll(camera, [...this.halves, ...this.looks]);
     camera.nearness = nearness;
     const inside = (middle: number, side: number) => Math.max(seen / 2, Math.min(side - seen / 2, middle));
     camera.x = inside((step.estimate.x + step.truth.x) / 2, width);
