@@ -200,9 +200,7 @@ func (s *Sanitizer) short() bool { return s.emission.codebook != nil && s.option
 
 // keep makes a distribution times a likelihood what is kept of it. dst is not from. See store and
 // storeShort.
-func (s *Sanitizer) keep(
-	dst, from *mobility.Distribution, likelihood []float64, step int64,
-) {
+func (s *Sanitizer) keep(dst, from *mobility.Distribution, likelihood []float64, step int64) {
 	if s.short() {
 		storeShort(dst, from, likelihood, step)
 		return

@@ -39,15 +39,14 @@ const (
 // they are cut into strata of least each. Every stratum has a mark, at a place that is chance, and
 // the cell there has least, or twice as much if it has two marks. So any run of such cells keeps
 // its mass to within twice least, where cells that are chosen independently would keep it to within
-// the root of least times it: for the same error least may be larger, and fewer cells are left.
-// Marks at one distance from each other would be in one column of a map whose rows hold a whole
-// number of them.
+// the root of least times it. Marks at one distance from each other would be in one column of a map
+// whose rows hold a whole number of them.
 //
 // Every chance is a hash of the step, masses and cells, and no secret: anybody with the weights has
 // the result, with the same bits on every architecture. The step gives each of many roundings of
 // nearly the same masses another chance.
-func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64,
-	step int64,
+func ShortOf(
+	dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64, step int64,
 ) {
 	dst.resize(len(weights))
 	to, p := dst.Cells, dst.P[:len(dst.Cells)]
@@ -94,7 +93,7 @@ func (m *marks) next(least float64) float64 {
 
 // chanceOf is the chance of a mass, given by its bits, in a cell: a hash of both and of a seed.
 func chanceOf(seed, word uint64, c grid.Cell) uint64 {
-	return scramble(seed ^ word + uint64(uint32(c))*0x9e3779b97f4a7c15)
+	return scramble((seed ^ word) + uint64(uint32(c))*0x9e3779b97f4a7c15)
 }
 
 // scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi
