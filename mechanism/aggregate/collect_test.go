@@ -118,7 +118,7 @@ func TestCollectShuffled(t *testing.T) {
 		Mechanism: law.Codebook, Epsilon: 1, ReleaseInterval: 2, Between: mechanism.BetweenSkip,
 	}
 	start := func(v int) grid.Cell { return grid.Cell(20 + v%3) }
-	records, _ := drive(t, model, o, 5, 24, 20, start)
+	records, _ := drive(t, model, o, 6, 24, 20, start)
 	for _, lag := range []int64{0, 3, mechanism.SmoothAll} {
 		testShuffled(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, LagSteps: lag}, records)
 	}
