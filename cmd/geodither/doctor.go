@@ -229,9 +229,8 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	if advice != "" {
 		level, advice = doctor.Warning, "\n"+advice
 	}
-	d.add("expectation", level, "%s. Σε up to %s an hour, %s a day for each user. Later records "+
-		"show more of the past: \"geodither tune\" measures it%s",
-		s.Verdict(), cli.Sum(s.EpsilonHour), engine.Grouped(s.EpsilonDay), advice)
+	d.add("expectation", level, "%s. Later records show more of the past: \"geodither tune\" "+
+		"measures it%s", s.Verdict(), advice)
 }
 
 func (d *checkup) count(level string) (n int) {

@@ -23,8 +23,8 @@ func TestModelInspectExpects(t *testing.T) {
 	text := succeed(t, args...).out
 	for _, word := range []string{
 		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
-		"simulated tracks of 24h0m0s, seed 1", "ε = 360 an hour, 8,640 a day", "|ΔX|",
-		"within 200 m",
+		"simulated tracks of 24h0m0s, seed 1", "|ΔX|", "within 200 m",
+		"ε = 360 an hour, and at most 8,652 in 24 hours",
 	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("no %q in:\n%s", word, text)
@@ -38,7 +38,7 @@ func TestModelInspectExpects(t *testing.T) {
 		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)
 	}
-	if e := s.Expected; e.Tracks != expect.MostTracks || e.Released != .5 || e.EpsilonDay != 8640 ||
+	if e := s.Expected; e.Tracks != expect.MostTracks || e.Released != .5 || e.EpsilonDay != 8652 ||
 		e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Farthest.Largest <= 1 {
 		t.Errorf("expected %+v", e)
 	}

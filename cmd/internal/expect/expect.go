@@ -37,8 +37,8 @@ type Expectation struct {
 	Metric       MetricView // of all releases
 	Kinds        map[mechanism.Kind]int64
 
-	// EpsilonHour and EpsilonDay are a user's Σε in these times: at the simulated rate, and no
-	// more than the budget's limits allow.
+	// EpsilonHour is a user's Σε in an hour at the simulated rate, and no more than the budget's
+	// limits allow. EpsilonDay bounds that of any 24 hours: engine.MostEpsilonDay.
 	EpsilonHour, EpsilonDay float64
 }
 
@@ -197,26 +197,13 @@ func (s *simulation) book(r *trial.Result) {
 	}
 }
 
-// price fills in what a user spends in an hour and in a day: at the rate while the budget lasts,
-// and at most what its limits hold.
+// price fills in what a user spends in an hour, at the rate while the budget lasts and at most what
+// its limits hold, and in a day at most. The rate of a short track counts its first release fully.
 func (s *simulation) price() {
-	perStep := s.lastingSpent / float64(max(s.lastingAll, 1))
-	budget := s.x.Options.Budget
-	in := func(d time.Duration) float64 {
-		open, _ := s.hours.Most(d)
-		steps, reported := float64(d)/float64(s.model.Step), float64(open)/float64(s.model.Step)
-		cost := perStep * reported
-		if budget.WindowSteps > 0 {
-			cost = min(cost, budget.Epsilon*math.Ceil(steps/float64(budget.WindowSteps)))
-		}
-		if budget.Lifetime > 0 {
-			cost = min(cost, budget.Lifetime)
-		}
-		return cost
-	}
-	s.x.EpsilonHour = in(time.Hour)
-	// The rate of a short track counts its first release fully; a day cannot cost more than this.
-	s.x.EpsilonDay = min(in(24*time.Hour), engine.MostEpsilonDay(s.x.Options, s.x.Step))
+	open, _ := s.hours.Most(time.Hour)
+	cost := s.lastingSpent / float64(max(s.lastingAll, 1)) * float64(open) / float64(s.model.Step)
+	s.x.EpsilonHour = min(cost, engine.MostEpsilon(s.x.Options, s.x.Step, time.Hour))
+	s.x.EpsilonDay = engine.MostEpsilonDay(s.x.Options, s.x.Step)
 }
 
 // Seed is what every command simulates with: all of them announce the same figures.

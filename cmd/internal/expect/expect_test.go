@@ -53,7 +53,8 @@ func TestExpect(t *testing.T) {
 	if weak.Score.Blind.RMS() != strong.Score.Blind.RMS() {
 		t.Error("the blind baseline depends on ε")
 	}
-	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 || math.Abs(strong.EpsilonDay-20*60*24) > 1e-6 {
+	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 ||
+		math.Abs(strong.EpsilonDay-20*(60*24+1)) > 1e-6 {
 		t.Errorf("ε %v an hour, %v a day", strong.EpsilonHour, strong.EpsilonDay)
 	}
 	if m := strong.Metric.Summary(law.Lattice); !(1 < m.Within200M.Median &&
@@ -78,14 +79,14 @@ func TestExpectRules(t *testing.T) {
 		kind      mechanism.Kind
 	}{
 		{
-			"interval", func(o *mechanism.Options) { o.ReleaseInterval = 10 }, 6, 144,
+			"interval", func(o *mechanism.Options) { o.ReleaseInterval = 10 }, 6, 145,
 			mechanism.Predicted,
 		},
 		{
 			"skip", func(o *mechanism.Options) {
 				o.ReleaseInterval, o.Between = 10,
 					mechanism.BetweenSkip
-			}, 6, 144, mechanism.Skipped,
+			}, 6, 145, mechanism.Skipped,
 		},
 		{
 			"window", func(o *mechanism.Options) {
@@ -137,7 +138,10 @@ func TestWindow(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
 	}
-	if by, _ := s.Judged(); by != s.EstimateLasting {
+	if by, _ := s.Judged(); by != s.EstimateLasting ||
+		!strings.Contains(text, s.EstimateLasting.Line("estimate")) ||
+		!strings.Contains(text, s.BlindLasting.Line("blind")) ||
+		!strings.Contains(text, s.EstimateSpent.Line("spent")) {
 		t.Errorf("a budget that lasts two hours is judged by %+v", by)
 	}
 	s.LastsSeconds = 59 * 60
@@ -247,19 +251,19 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
 	v.Add("u", 0, 1, law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
-	text := v.Summary(law.Lattice).String()
+	text := v.Summary(law.Lattice).Text("these releases")
 	if !strings.Contains(text, "two places of its location set") ||
 		!strings.Contains(text, "outside") {
 		t.Errorf("%q does not say for which places it holds", text)
 	}
-	text = v.Summary(law.Codebook).String() // with a near factor: factors differ
+	text = v.Summary(law.Codebook).Text("these releases") // with a near factor: factors differ
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
 		!strings.Contains(text, "2 (2) within 1 km, 3 (3) at any distance") {
 		t.Errorf("%q does not say what holds for a near factor", text)
 	}
 	v = MetricView{}
 	v.Add("u", 0, 1, law.Metric{Within200M: 3, Within1KM: 3, Across: 3, WidthKM: 4})
-	text = v.Summary(law.Codebook).String()
+	text = v.Summary(law.Codebook).Text("these releases")
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
 		!strings.Contains(text, "none at all where both places vote for the same code point") {
 		t.Errorf("%q does not say what holds for the codebook", text)
@@ -284,15 +288,16 @@ func TestHourOfNeighbours(t *testing.T) {
 		t.Errorf("hours of %v, %d of them, the least %v", s.NearEpsilonHour, len(v.hours),
 			slices.Min(v.hours))
 	}
-	if s.NearShare != (Factors{Largest: 1, Median: .25}) {
-		t.Errorf("shares %v", s.NearShare)
+	if want := (200*.25 + 50 + 1) / 251; s.NearShare != want {
+		t.Errorf("a share of %v, want %v", s.NearShare, want)
 	}
 	for name, words := range map[string]string{
-		law.Codebook: "neighbouring cells a release tells 25 % of the pairs apart; in an hour " +
-			"that adds up to an ε of 30 (30)",
-		law.Lattice: "neighbouring cells a release uses at most 25 % of its ε on average",
+		law.Codebook: "neighbouring cells a release tells 40 % of the pairs apart (mean over " +
+			"these releases; pairs weighted by where the user may be); in the hour before such a " +
+			"release this mean adds up to ε = 30, in the worst hour to 30",
+		law.Lattice: "neighbouring cells a release uses at most 40 % of its ε on average",
 	} {
-		if text := v.Summary(name).String(); !strings.Contains(text, words) {
+		if text := v.Summary(name).Text("these releases"); !strings.Contains(text, words) {
 			t.Errorf("%s: %q lacks %q", name, text, words)
 		}
 	}

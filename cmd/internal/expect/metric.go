@@ -8,12 +8,12 @@ import (
 )
 
 // MetricView collects the metric view of releases: the factor by which each distinguishes two
-// places, and how much of its ε is between neighbouring cells. It keeps 40 bytes a release, and
+// places, and how much of its ε is between neighbouring cells. It keeps 32 bytes a release, and
 // some 40 more for each one of a user's last hour.
 type MetricView struct {
 	near, far, farthest []float64
 	widthKM             float64
-	shares              []float64
+	shares              float64   // sum of law.Metric.NearShare
 	hours               []float64 // ε between neighbours in the hour that ends with a release
 	users               map[string]*lastHour
 }
@@ -53,7 +53,7 @@ func (v *MetricView) Add(user string, timeMS int64, epsilon float64, m law.Metri
 	v.far = append(v.far, m.Within1KM)
 	v.farthest = append(v.farthest, m.Across)
 	v.widthKM = max(v.widthKM, m.WidthKM)
-	v.shares = append(v.shares, m.NearShare)
+	v.shares += m.NearShare
 	h := v.users[user]
 	if h == nil {
 		if v.users == nil {
@@ -77,10 +77,10 @@ type MetricSummary struct {
 	// under the codebook mechanism of the map.
 	Farthest   Factors `json:"farthest"`
 	FarthestKM float64 `json:"farthest_km"`
-	// NearShare is which share of a release's ε is between two neighbouring cells of the map, on
-	// average over pairs: law.Metric.NearShare. Under the codebook mechanism it is the share of
-	// pairs that the release tells apart, if it has no near factor.
-	NearShare Factors `json:"near_share"`
+	// NearShare is the mean of law.Metric.NearShare over all releases, as "geodither tune" prints
+	// it. Under the codebook mechanism without a near factor it is the share of the pairs of
+	// neighbouring cells that a release tells apart.
+	NearShare float64 `json:"near_share"`
 	// NearEpsilonHour is the sum, over all releases of a user in an hour, of their ε between two
 	// neighbouring cells on average over pairs. It bounds no given pair: one that every release
 	// tells apart gets the user's whole Σε. Under the codebook mechanism each average is exact,
@@ -101,7 +101,7 @@ type Factors struct {
 func (v *MetricView) Summary(mechanism string) MetricSummary {
 	return MetricSummary{
 		factorsOf(v.near), factorsOf(v.far), factorsOf(v.farthest), v.widthKM,
-		factorsOf(v.shares), factorsOf(v.hours), mechanism,
+		v.shares / float64(max(len(v.near), 1)), factorsOf(v.hours), mechanism,
 	}
 }
 
@@ -116,9 +116,9 @@ func factorsOf(all []float64) Factors {
 // String prints the median, and the largest in brackets.
 func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f.Largest) }
 
-// String returns two lines for a person. Each figure is of the median release, with the worst
-// release's in brackets.
-func (m MetricSummary) String() string {
+// Text returns two lines for a person. Each factor is of the median release, with the worst
+// release's in brackets. of says which releases they were, such as "the simulated releases".
+func (m MetricSummary) Text(of string) string {
 	where, limits := "the map", ""
 	switch {
 	case m.blurred():
@@ -133,7 +133,7 @@ func (m MetricSummary) String() string {
 			"places outside it", m.Within200M, m.Within1KM, m.Farthest)
 	}
 	return fmt.Sprintf("one release changes the odds between two places of %s at most by this "+
-		"factor, median (worst): %s", where, limits) + m.neighbours()
+		"factor, median (worst): %s", where, limits) + m.neighbours(of)
 }
 
 // blurred says that releases were made with a near factor: without one a codebook has one factor
@@ -143,21 +143,23 @@ func (m MetricSummary) blurred() bool {
 }
 
 // neighbours is the line of neighbouring cells, "" without one.
-func (m MetricSummary) neighbours() string {
-	if m.NearShare.Largest == 0 {
+func (m MetricSummary) neighbours(of string) string {
+	if m.NearShare == 0 {
 		return ""
 	}
-	share, atMost := 100*m.NearShare.Median, "at most "
+	share, atMost := 100*m.NearShare, "at most "
 	text := fmt.Sprintf("uses at most %.0f %% of its ε on average", share)
 	if m.blurred() {
 		atMost, text = "", fmt.Sprintf("uses %.0f %% of its ε on average", share)
 	} else if m.mechanism == law.Codebook {
 		atMost, text = "", fmt.Sprintf("tells %.0f %% of the pairs apart", share)
 	}
-	text = "\n  between two neighbouring cells a release " + text
-	if m.NearEpsilonHour.Largest > 0 {
-		text += fmt.Sprintf("; in an hour that adds up to an ε of %s%v on average, and for some "+
-			"pairs to all of Σε", atMost, m.NearEpsilonHour)
+	text = fmt.Sprintf("\n  between two neighbouring cells a release %s (mean over %s; pairs "+
+		"weighted by where the user may be)", text, of)
+	if h := m.NearEpsilonHour; h.Largest > 0 {
+		text += fmt.Sprintf("; in the hour before such a release this mean adds up to %sε = "+
+			"%.3g, in the worst hour to %.3g, and for some pairs to all of Σε", atMost, h.Median,
+			h.Largest)
 	}
 	return text
 }

@@ -94,20 +94,28 @@ func (s Summary) Figures() string {
 	fmt.Fprintf(&b, "expected error with %s, ε = %g a release%s, "+
 		"if people move as the model says and report in each step (%s):\n",
 		s.Mechanism, s.Epsilon, delta, s.When())
+	estimate, blind := s.Judged()
 	b.WriteString(ErrorsHead)
-	b.WriteString(s.Release.Line("release") + s.Estimate.Line("estimate") + s.Blind.Line("blind"))
-	fmt.Fprintf(&b,
-		"  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
-		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
+	b.WriteString(s.Release.Line("release") + estimate.Line("estimate") + blind.Line("blind"))
+	base := "estimate: of all reports"
+	if s.lasting() {
+		base = "estimate: while the budget lasts, as \"geodither tune\" plans"
+	}
+	if s.EstimateSpent != (Errors{}) {
+		b.WriteString(s.EstimateSpent.Line("spent"))
+		base += "; spent: while it is spent"
+	}
+	fmt.Fprintf(&b, "  (%s; blind: of the same\n  reports without any release; %d simulated "+
+		"tracks of %v, seed %d)\n", base, s.Tracks,
+		time.Duration(s.Seconds*float64(time.Second)), s.Seed)
 	if s.LastsSeconds > 0 {
 		fmt.Fprintf(&b, "  %s\n", s.Verdict())
 	}
-	fmt.Fprintf(&b,
-		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
-		percent(s.Released), cli.Sum(s.EpsilonHour),
+	fmt.Fprintf(&b, "  a release in %s %% of the steps costs a user about Σε = %s an hour, and at "+
+		"most %s in 24 hours\n", percent(s.Released), cli.Sum(s.EpsilonHour),
 		engine.Grouped(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
-	fmt.Fprintf(&b, "  %s\n", s.Metric)
+	fmt.Fprintf(&b, "  %s\n", s.Metric.Text("the simulated releases"))
 	return b.String()
 }
 
@@ -119,11 +127,14 @@ const leastLasting = time.Hour
 // budget lasts, as "geodither tune" plans for the time in which somebody reports. Where that is
 // less than an hour they are those of all reports.
 func (s Summary) Judged() (estimate, blind Errors) {
-	if s.LastsSeconds < leastLasting.Seconds() {
-		return s.Estimate, s.Blind
+	if s.lasting() {
+		return s.EstimateLasting, s.BlindLasting
 	}
-	return s.EstimateLasting, s.BlindLasting
+	return s.Estimate, s.Blind
 }
+
+// lasting says that Judged are errors while the budget lasts.
+func (s Summary) lasting() bool { return s.LastsSeconds >= leastLasting.Seconds() }
 
 // LittleGain is [trial.LittleGain] of the mean distances that the plan is judged by.
 func (s Summary) LittleGain() string {

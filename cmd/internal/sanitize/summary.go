@@ -105,7 +105,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	if s.Releases > 0 {
 		fmt.Fprintf(out, "all releases of a user add up to Σε = %s on average, and to %s for the "+
 			"user with the most\n%s\n",
-			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax), s.Metric)
+			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax),
+			s.Metric.Text("these releases"))
 		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
 			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
 	}

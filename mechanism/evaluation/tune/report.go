@@ -354,7 +354,8 @@ func (o *Outcome) nearWords() string {
 	if o.Mechanism == law.Codebook {
 		return text + fmt.Sprintf(" It may do so by all of that with two neighbouring cells, "+
 			"where a border of the codebook runs between them: so it does with %.0f %% of such "+
-			"pairs, weighted by where people are.", 100*o.NearShare)
+			"pairs (mean over the releases of these users; pairs weighted by where the user may "+
+			"be).", 100*o.NearShare)
 	}
 	return text + fmt.Sprintf(" On average, %.0f %% of ε tells two neighbouring cells apart. In "+
 		"%.0f %% of releases the true cell is none of the likely ones, and the nearest of these "+
