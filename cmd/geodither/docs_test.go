@@ -239,8 +239,9 @@ func releases(flags *pflag.FlagSet) error {
 	return errors.Join(err, o.Validate())
 }
 
-// TestReadmeOnKafka runs the README's commands for an own Kafka, in their order: a newcomer gets
-// the announced number of lines, most of them releases, and one warning.
+// TestReadmeOnKafka runs the README's commands for an own Kafka, in their order, on brokers that
+// only the config names: a newcomer gets the announced number of lines, most of them releases, and
+// one warning.
 func TestReadmeOnKafka(t *testing.T) {
 	text := read(t, filepath.Join(root, "README.md"))
 	_, text, _ = strings.Cut(text, "## Use it with your own Kafka\n")
@@ -265,8 +266,6 @@ func TestReadmeOnKafka(t *testing.T) {
 		case "config":
 			write(t, ".", "geodither.yml",
 				strings.Replace(succeed(t, args...).out, "localhost:9092", broker, 1))
-		case "produce":
-			succeed(t, append(args, "--brokers", broker)...)
 		case "doctor":
 			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 1 {
 				t.Errorf("not one warning:\n%s", out)
@@ -275,7 +274,7 @@ func TestReadmeOnKafka(t *testing.T) {
 			service = start(t, nil, args...)
 		case "consume":
 			eventually(t, "all lines", func() bool {
-				lines = call(t, append(args, "--brokers", broker)...).out
+				lines = call(t, args...).out
 				return strings.Count(lines, "\n") == 1535
 			})
 		default:
