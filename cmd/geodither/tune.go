@@ -222,9 +222,8 @@ func (f *tuneFlags) read(
 		first.Inside, first.Swapped); err != nil {
 		return nil, err
 	}
-	if first.Inside < first.All/2 {
-		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n",
-			first.All-first.Inside, first.All)
+	if out := first.All - first.Inside; out > 0 {
+		fmt.Fprintf(log, "%d of %d fixes lie outside the box and are left out\n", out, first.All)
 	}
 	return first, nil
 }

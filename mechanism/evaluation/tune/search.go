@@ -60,6 +60,10 @@ func Search(f *Fixes, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
+	if s.Model != nil { // the trainer was given those inside, and of a bin only some
+		r := &s.Model.Provenance.Report
+		r.Fixes, r.OutsideBox = f.Inside, f.All-f.Inside
+	}
 	return &s.Result, nil
 }
 

@@ -69,12 +69,16 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	o := few()
 	o.TargetKM = .6
-	f := gathered(t, fleet(20, 120, 1))
+	outside := train.Fix{User: "no fix"} // at 0, 0
+	f := gathered(t, append(fleet(20, 120, 1), outside, outside))
 	r, err := Search(f, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := r.Promise
+	if seen := r.Model.Provenance.Report; seen.Fixes != 20*120 || seen.OutsideBox != 2 {
+		t.Errorf("the model is of %d fixes, %d outside: all were 2402", seen.Fixes, seen.OutsideBox)
+	}
 	if p == nil || p.MedianKM > 1.05*o.TargetKM || r.Users != 16 || r.Held != 4 ||
 		r.Others == nil || r.Others.Users != 4 || r.Model == nil || p.Users != 16 {
 		t.Fatalf("%d users, %d held: %+v, %+v", r.Users, r.Held, p, r.Others)
