@@ -38,6 +38,9 @@ type Tally struct {
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
 	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
+	// Waiting are the records that "smooth" has read and not written yet, less those from before
+	// the start that it has written since.
+	Waiting int64
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -73,6 +76,10 @@ var Numbers = []Number{
 	{
 		"records_out", logged, "", "", func(t *Tally) int64 { return t.RecordsOut },
 		"sanitized records published",
+	},
+	{
+		waitingName, silent, "", "", func(t *Tally) int64 { return t.Waiting },
+		"records that \"smooth\" has read since the start, less those that it has settled",
 	},
 	{
 		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
@@ -202,6 +209,9 @@ var Numbers = []Number{
 	},
 }
 
+// waitingName is the number that a report has where it is above 0, with what ends the wait.
+const waitingName = "records_waiting"
+
 // latenessAfter is the number behind which a report has the lateness.
 const latenessAfter = "late"
 
@@ -211,6 +221,10 @@ func (t *Tally) LogAttrs() []any {
 	for _, n := range Numbers {
 		if n.Logged {
 			attrs = append(attrs, n.Name, n.Of(t))
+		}
+		if n.Name == waitingName && t.Waiting > 0 {
+			attrs = append(attrs, n.Name, t.Waiting, "waiting_for",
+				"the next release of the same user, smooth.lag later or more")
 		}
 		if n.Name == latenessAfter {
 			attrs = append(attrs, "lateness", t.Lateness.String())
