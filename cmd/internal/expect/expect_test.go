@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
@@ -145,8 +146,11 @@ func TestWindow(t *testing.T) {
 		t.Errorf("a budget that lasts two hours is judged by %+v", by)
 	}
 	s.LastsSeconds = 59 * 60
-	if by, blind := s.Judged(); by != s.Estimate || blind != s.Blind {
-		t.Errorf("a budget that lasts less than an hour is judged by %+v", by)
+	said := s.Verdict()
+	if by, blind := s.Judged(); by != s.Estimate || blind != s.Blind ||
+		!strings.Contains(said, "estimate off by "+cli.Metres(by.Mean)+" on average") ||
+		!strings.Contains(said, "(blind) by "+cli.Metres(blind.Mean)+" on average") {
+		t.Errorf("a budget that lasts less than an hour is judged by %+v: %s", by, said)
 	}
 	release.Budget = mechanism.Budget{}
 	if s := expected(t, release, Options{Tracks: 1}).Summary(); s.Steps != 1440 ||

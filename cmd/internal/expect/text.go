@@ -155,25 +155,29 @@ func (s Summary) When() string {
 	return text
 }
 
-// Verdict says which error to expect, and under which assumption: while the budget lasts and after
-// it, unless the budget outlasts the tracks.
+// Verdict says which error to expect, that of Judged, and under which assumption. Unless the budget
+// outlasts the tracks it also says how long it lasts, and which error follows.
 func (s Summary) Verdict() string {
 	off := func(e Errors) string {
 		return fmt.Sprintf("%s on average, %s in the median", cli.Metres(e.Mean),
 			cli.Metres(e.Median))
 	}
+	estimate, blind := s.Judged()
+	text := fmt.Sprintf("estimate off by %s; without any release (blind) by %s", off(estimate),
+		off(blind))
 	if s.LastsSeconds == 0 {
-		return fmt.Sprintf("estimate off by %s; without any release (blind) by %s; %s",
-			off(s.Estimate), off(s.Blind), s.When())
+		return text + "; " + s.When()
+	}
+	which := "over all reports, since the budget lasts for about %s of them, %s; %s; %s"
+	if s.lasting() {
+		which = "while the budget lasts, about %s of reports from the start, %s; %s; %s"
 	}
 	after := "while it is spent, nothing is published"
 	if s.EstimateSpent != (Errors{}) {
 		after = "while it is spent, by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
 	}
-	return fmt.Sprintf("while the budget lasts, about %s of reports from the start, estimate off "+
-		"by %s; without any release (blind) by %s; %s; %s",
-		cli.Duration(time.Duration(s.LastsSeconds*float64(time.Second)).Round(time.Minute)),
-		off(s.EstimateLasting), off(s.BlindLasting), after, s.When())
+	lasts := time.Duration(s.LastsSeconds * float64(time.Second)).Round(time.Minute)
+	return fmt.Sprintf(which, cli.Duration(max(lasts, time.Minute)), text, after, s.When())
 }
 
 // LogValue returns the essentials for a log; "model inspect" prints the rest. Errors while the
