@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,15 +38,24 @@ model and settings. --simulate adds the error to expect, which "geodither doctor
 what an observer learns of a home in 1, 7, 30 and 90 nights, and a bound on what all records tell
 about one moment. It takes a minute or two on the sample's map, and longer on larger ones.
 
---diff shows only what differs from an earlier statement: "-" was there, "+" is there now.`,
+--diff shows only what differs from an earlier statement: "-" was there, "+" is there now. What
+--audit and --simulate add is compared if both statements have it. The exit code is then 0 if
+nothing differs, 1 if something does, and 2 if they could not be compared.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md
   geodither audit -c geodither.yml --json > audit.json
   geodither statement -c geodither.yml --audit audit.json > statement.yml
   geodither statement -c geodither.yml --diff statement.yml`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "yaml" && format != "md" {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if diff != "" {
+				defer func() { err = trouble(err) }()
+			}
+			switch {
+			case format != "yaml" && format != "md":
 				return cli.Usagef("--format must be yaml or md, not %q", format)
+			case format == "md" && diff != "":
+				return cli.Usagef("--diff compares statements in YAML and has an output of its " +
+					"own: leave --format md out")
 			}
 			sheet, err := statement.New(config, time.Now())
 			if err != nil {
@@ -64,13 +74,7 @@ about one moment. It takes a minute or two on the sample's map, and longer on la
 					return err
 				}
 			}
-			if diff != "" {
-				return diffStatement(std.Out, diff, sheet)
-			}
-			if format == "md" {
-				return statement.Markdown(std.Out, sheet)
-			}
-			return statement.YAML(std.Out, sheet)
+			return writeStatement(std.Out, format, diff, sheet)
 		},
 	}
 	flags := cmd.Flags()
@@ -81,9 +85,30 @@ about one moment. It takes a minute or two on the sample's map, and longer on la
 	flags.BoolVar(&simulate, "simulate", false,
 		"also state which error to expect, by simulated tracks")
 	flags.StringVar(&diff, "diff", "", "earlier `STATEMENT` in YAML: write only what differs")
-	cmd.MarkFlagsMutuallyExclusive("diff", "format")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// errDiffers gives the exit code 1 to a difference.
+var errDiffers = errors.New("the statements differ")
+
+// trouble gives the exit code 2 to all other errors of a comparison.
+func trouble(err error) error {
+	if err == nil || errors.Is(err, errDiffers) {
+		return err
+	}
+	return cli.Usage(err)
+}
+
+// writeStatement writes a statement, or what differs from an earlier one.
+func writeStatement(out io.Writer, format, earlier string, sheet *statement.Sheet) error {
+	switch {
+	case earlier != "":
+		return diffStatement(out, earlier, sheet)
+	case format == "md":
+		return statement.Markdown(out, sheet)
+	}
+	return statement.YAML(out, sheet)
 }
 
 // diffStatement writes what differs from a statement in a file.
@@ -92,8 +117,12 @@ func diffStatement(out io.Writer, path string, sheet *statement.Sheet) error {
 	if err != nil {
 		return err
 	}
-	if err := statement.Diff(out, earlier, sheet); err != nil {
+	differences, err := statement.Diff(out, earlier, sheet)
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
+	case differences > 0:
+		return errDiffers
 	}
 	return nil
 }

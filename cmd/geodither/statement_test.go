@@ -36,6 +36,21 @@ func TestStatementCites(t *testing.T) {
 
 	requireMessage(t, call(t, "statement", "-c", path, "--format", "pdf"), cli.ExitUsage,
 		"yaml or md")
+	earlier := write(t, dir, "statement.yml", succeed(t, "statement", "-c", path).out)
+	succeed(t, "statement", "-c", path, "--diff", earlier)
+	other := write(t, dir, "other.yml",
+		strings.Replace(read(t, earlier), "epsilon: 0.5", "epsilon: 3", 1))
+	r = call(t, "statement", "-c", path, "--diff", other)
+	if r.code != cli.ExitFailed || r.err != "geodither: the statements differ\n" {
+		t.Errorf("of another ε: exit %d, %s", r.code, r.err)
+	}
+	requireWords(t, r.out, "differences: 1.", "  - 3\n  + 0.5\n")
+	for bad, want := range map[string]string{"none.yml": "none.yml", "audit.json": "no statement"} {
+		requireMessage(t, call(t, "statement", "-c", path, "--diff", filepath.Join(dir, bad)),
+			cli.ExitUsage, want)
+	}
+	requireMessage(t, call(t, "statement", "-c", path, "--diff", earlier, "--format", "md"),
+		cli.ExitUsage, "leave --format md out")
 	requireMessage(t, call(t, "statement"), cli.ExitUsage, "config")
 	requireMessage(t, call(t, "statement", "-c", path, "--audit", path), cli.ExitUsage,
 		"is no report of")

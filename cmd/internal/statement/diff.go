@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,12 @@ const madeAt = "geodither.made_at"
 // passed over in a difference: when a statement was made, and from a file of which name.
 func passed(path string) bool { return path == madeAt || path == "geodither.config" }
 
+// evidence are the fields that a statement has only if a flag asks for them.
+var evidence = map[string][]string{
+	"--audit":    {"geodither.measured"},
+	"--simulate": {"geodither.expected_error", "geodither.home", "geodither.one_moment"},
+}
+
 // effects say what a changed field does to the accounts of ε.
 var effects = map[string]string{
 	"geodither.group": "another group starts each user's account of ε at 0. What it releases " +
@@ -33,19 +40,29 @@ var effects = map[string]string{
 }
 
 // Diff writes in which fields a statement differs from an earlier one, which is YAML of this
-// package. Of texts it writes the sentences that differ, and of fingerprints the settings.
-func Diff(out io.Writer, earlier []byte, now *Sheet) error {
+// package, and returns how many these are. Of texts it writes the sentences that differ, and of
+// fingerprints the settings. It compares evidence only where both have it.
+func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error) {
 	var text strings.Builder
 	if err := YAML(&text, now); err != nil {
-		return err
+		return 0, err
 	}
 	before, err := fields(earlier)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	after, err := fields([]byte(text.String()))
 	if err != nil {
-		return err
+		return 0, err
+	}
+	left := ""
+	for _, flag := range slices.Sorted(maps.Keys(evidence)) {
+		paths := evidence[flag]
+		if has := after.evident(paths); has != before.evident(paths) {
+			before, after = before.without(paths), after.without(paths)
+			left += fmt.Sprintf("Not compared: what %s adds, which only the %s statement has.\n",
+				flag, either(has, "new", "earlier"))
+		}
 	}
 	var changed []string
 	for _, f := range after {
@@ -70,12 +87,12 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) error {
 	}
 	since := "Compared with the statement of " + before.value(madeAt)
 	if len(changed) == 0 {
-		_, err = fmt.Fprintf(out, "%s, no field differs.\n", since)
-		return err
+		_, err = fmt.Fprintf(out, "%s, no field differs.\n%s", since, left)
+		return 0, err
 	}
-	_, err = fmt.Fprintf(out, "%s, differences: %d.\n\n%s", since, len(changed),
+	_, err = fmt.Fprintf(out, "%s, differences: %d.\n%s\n%s", since, len(changed), left,
 		strings.Join(changed, "\n"))
-	return err
+	return len(changed), err
 }
 
 // field is a value of a statement, such as geodither.step_s, as text.
@@ -96,6 +113,23 @@ func (l fieldList) value(path string) string {
 	}
 	return ""
 }
+
+// below reports whether a field is one of some, or lies below one of them.
+func below(paths []string) func(field) bool {
+	return func(f field) bool {
+		return slices.ContainsFunc(paths, func(path string) bool {
+			return f.path == path || strings.HasPrefix(f.path, path+".")
+		})
+	}
+}
+
+// evident reports whether one of the fields has a value.
+func (l fieldList) evident(paths []string) bool {
+	is := below(paths)
+	return slices.ContainsFunc(l, func(f field) bool { return is(f) && f.value != "null" })
+}
+
+func (l fieldList) without(paths []string) fieldList { return slices.DeleteFunc(l, below(paths)) }
 
 var errNoStatement = errors.New("it is no statement in YAML: make one with --format yaml")
 

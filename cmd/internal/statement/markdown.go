@@ -200,7 +200,7 @@ func asks(s *Sheet) []string {
 	if s.Expected == nil {
 		all = append(all, askError)
 	}
-	return append(all,
+	return append(all, askShift,
 		"who may read the topics, the log and the metrics: the operator of the cluster",
 		"what the persons are told, and how they use their rights: the controller")
 }

@@ -431,7 +431,7 @@ func TestUnknown(t *testing.T) {
 			onlyMarkdown++ // the registry has no field for it
 		}
 	}
-	if len(list) != 12 || onlyMarkdown != 2 {
+	if len(list) != 13 || onlyMarkdown != 3 {
 		t.Errorf("%d of %d are in the Markdown alone", onlyMarkdown, len(list))
 	}
 	if nulls < 15 {
@@ -789,16 +789,88 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// diff is what Diff writes, whose count must agree with it.
+func (s *service) diff(earlier string, now *Sheet) string {
+	s.Helper()
+	var out strings.Builder
+	n, err := Diff(&out, []byte(earlier), now)
+	s.ok(err)
+	if told := fmt.Sprintf("differences: %d.", n); n > 0 != strings.Contains(out.String(), told) {
+		s.Errorf("%d differences in\n%s", n, out.String())
+	}
+	return out.String()
+}
+
+// TestDiffEvidence: what an audit or a simulation adds is compared where both statements have it,
+// and else named as not compared.
+func TestDiffEvidence(t *testing.T) {
+	s := newService(t, plain, "")
+	bare, full := s.sheet(), s.sheet()
+	s.ok(full.AddAudit(s.saved(s.report(full))))
+	full.Expected = &expect.Summary{Tracks: 3}
+	full.Homes, full.NoMoment = []expect.Home{{Nights: 7}}, "no reason"
+	other := *full
+	other.Expected = &expect.Summary{Tracks: 3, Estimate: expect.Errors{Mean: 70}}
+	written := func(sheet *Sheet) string {
+		text, _, _ := s.both(sheet)
+		return text
+	}
+	const audit, simulated = "what --audit adds, which only the %s statement has.\n",
+		"what --simulate adds, which only the %s statement has.\n"
+	for _, c := range []struct {
+		before, now *Sheet
+		says        []string
+		same        bool
+	}{
+		{full, bare, []string{
+			fmt.Sprintf(audit, "earlier"), fmt.Sprintf(simulated, "earlier"),
+		}, true},
+		{bare, full, []string{fmt.Sprintf(audit, "new"), fmt.Sprintf(simulated, "new")}, true},
+		{full, &other, []string{"geodither.expected_error.estimate_mean_m\n  - 0\n  + 70"}, false},
+	} {
+		got := s.diff(written(c.before), c.now)
+		if strings.Contains(got, "no field differs") != c.same ||
+			strings.Contains(got, "Not compared") != c.same {
+			t.Errorf("same fields %t:\n%s", c.same, got)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(got, want) {
+				t.Errorf("the difference does not contain %q:\n%s", want, got)
+			}
+		}
+	}
+}
+
+// TestRemedies: of a home the statement advises nothing that the config does already.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct{ hours, budget, want string }{
+		{"", "{epsilon: 18, window: 24h}", `leave the nights out of "release.hours", set a small ` +
+			"lifetime budget, or lower ε."},
+		{
+			"from: 06:00, to: 18:00", "{epsilon: 18, window: 24h, lifetime: 90}",
+			"To tell less, lower the lifetime budget, or lower ε.",
+		},
+		{"from: 05:59, to: 18:00", "{lifetime: 90}", "leave the nights out"},
+		{"from: 12:00, to: 21:01", "{lifetime: 90}", "leave the nights out"},
+		{"from: 20:00, to: 08:00", "{lifetime: 90}", "leave the nights out"},
+	} {
+		open := ""
+		if c.hours != "" {
+			open = ", hours: [{days: mon-fri, " + c.hours + ", zone: UTC}]"
+		}
+		s := newService(t, "{mechanism: codebook, epsilon: 2, interval: 3h, budget: "+
+			c.budget+open+"}", "")
+		if got := flat(homes(s.sheet())); !strings.Contains(got, c.want) {
+			t.Errorf("hours %q, budget %s: no %q in %q", c.hours, c.budget, c.want, got)
+		}
+	}
+}
+
 // TestDiff: a statement differs from an earlier one in what was changed, and in no more.
 func TestDiff(t *testing.T) {
 	s := newService(t, plain, "")
 	text, markdown, _ := s.both(s.sheet())
-	diff := func(earlier string, now *Sheet) string {
-		t.Helper()
-		var out strings.Builder
-		s.ok(Diff(&out, []byte(earlier), now))
-		return out.String()
-	}
+	diff := func(earlier string, now *Sheet) string { return s.diff(earlier, now) }
 	later := s.sheet()
 	later.Now = noon.Add(24 * time.Hour)
 	if got := diff(text, later); got !=
@@ -844,7 +916,8 @@ func TestDiff(t *testing.T) {
 	}
 
 	for _, bad := range []string{"", "brokers: [a]\n", markdown, text[:200] + "\t: {"} {
-		if err := Diff(new(strings.Builder), []byte(bad), later); !errors.Is(err, errNoStatement) {
+		if _, err := Diff(new(strings.Builder), []byte(bad), later); !errors.Is(err,
+			errNoStatement) {
 			t.Errorf("%.40q: error %v, want %v", bad, err, errNoStatement)
 		}
 	}
@@ -879,9 +952,8 @@ func TestCounts(t *testing.T) {
 			}
 		}
 	}
-	var out strings.Builder
-	s.ok(Diff(&out, []byte(before), s.sheet()))
-	if !strings.Contains(out.String(), "geodither.counts.epsilon\n  + 1.5\n") {
-		t.Errorf("the difference does not show the counts:\n%s", out.String())
+	if out := s.diff(before, s.sheet()); !strings.Contains(out,
+		"geodither.counts.epsilon\n  + 1.5\n") {
+		t.Errorf("the difference does not show the counts:\n%s", out)
 	}
 }

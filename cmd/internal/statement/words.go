@@ -3,6 +3,7 @@ package statement
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,8 +172,18 @@ probability of %.2g`, when(i > 0, ";"), h.Nights, when(h.Nights != 1, "s"),
 			either(h.MedianM < .5, "in the right cell (median)",
 				"off by "+cli.Metres(h.MedianM)+" (median)"), h.Posterior)
 	}
-	return text + `. To tell less, leave the nights out of "release.hours", set a small lifetime
-budget, or lower ε.`
+	return text + fmt.Sprintf(`. To tell less, %s%s, or lower ε.`,
+		when(!nightsClosed(s.Release.Hours), `leave the nights out of "release.hours", `),
+		either(s.Release.Budget.Lifetime > 0, "lower the lifetime budget",
+			"set a small lifetime budget"))
+}
+
+// nightsClosed reports whether no release is drawn from 21 to 6 h, the nights of homes.
+func nightsClosed(spans []hours.Span) bool {
+	const rise, bed = 6 * 60, 21 * 60
+	return len(spans) > 0 && !slices.ContainsFunc(spans, func(s hours.Span) bool {
+		return s.From < rise || s.To > bed || s.To < s.From
+	})
 }
 
 // oneMoment says what all records tell about one moment, which takes a computation.
@@ -305,7 +316,8 @@ func trained(m Model) string {
 }
 
 func unprotected(s *Sheet) string {
-	return fmt.Sprintf(`- That a user has a record, the number of records, and their order.
+	return fmt.Sprintf(`- That a user has a record, the number of records, and their order. They
+show when a shift starts and ends, and its breaks, of somebody who reports only at work.
 - Time: %s.
 - Who it is: %s. So records of one user can be linked.
 - The model, the map and all settings, which are public.
@@ -396,6 +408,8 @@ tested, and mechanism/evaluation/RESULTS.md has the errors on real traces.`
 	askRetention = "how long the topics keep records: the brokers, or \"geodither doctor -c FILE\""
 	askAudit     = "a measured attack: run \"geodither audit -c FILE --json > audit.json\", then " +
 		"\"geodither statement -c FILE --audit audit.json\""
-	askError = "the error to expect of the estimates: \"geodither statement -c FILE --simulate\" " +
-		"works it out, in minutes"
+	askError = "the error to expect of the estimates, and what releases over nights reveal about a " +
+		"home: \"geodither statement -c FILE --simulate\" works both out, in minutes"
+	askShift = "whether readers may see when somebody's shift starts and ends, and its breaks: " +
+		"the controller, with those who speak for the staff"
 )
