@@ -112,7 +112,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	last := counts.Date(fixes.LastDay()) // before the search, which takes the fixes over
+	first, last := fixes.Days() // before the search, which takes the fixes over
 	bar.Phase("preparing", nil)
 	phase, announced := "", map[string]bool{}
 	f.options.Progress = func(name string, done, total int64) error {
@@ -137,26 +137,26 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 		return err
 	}
 	err = deliver(ctx, result, f.folder, std)
-	fmt.Fprint(std.Out, f.fleet(args, last))
+	fmt.Fprint(std.Out, f.fleet(args, counts.Date(first), counts.Date(last)))
 	return err
 }
 
 // fleet names the command for the question that needs no plan: where all users are. What came on
 // standard input is gone, so then there is none.
-func (f *tuneFlags) fleet(args []string, last counts.Date) string {
+func (f *tuneFlags) fleet(args []string, first, last counts.Date) string {
 	const week = 7
 	if slices.Contains(slices.Concat(f.input.Paths, args), "-") {
 		return ""
 	}
 	words := slices.Concat([]string{"geodither", "counts"}, f.input.Words(args), []string{
-		"--from", (last - week + 1).String(), "--to", last.String(), "--box", f.box,
+		"--from", max(first, last-week+1).String(), "--to", last.String(), "--box", f.box,
 	})
 	for i, word := range words {
 		words[i] = shellWord(word)
 	}
 	return "Where all users are together takes far less ε than where one is: publish counts\n" +
 		"if hundreds of users report. This shows which zones and windows suit the last\n" +
-		"week of these traces:\n  " +
+		"days of these traces, a week at most:\n  " +
 		strings.Join(words, " ") + "\n"
 }
 

@@ -147,7 +147,7 @@ func TestTuneRefuses(t *testing.T) {
 	}
 	write(t, dir, "traces.csv", traces)
 	r := call(t, line...)
-	if !strings.Contains(r.out, "--from 2023-11-08 --to 2023-11-14 ") {
+	if !strings.Contains(r.out, "--from 2023-11-14 --to 2023-11-14 ") {
 		t.Errorf("the command for counts has other days:\n%s", r.out)
 	}
 	gone := slices.Clone(line)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -58,8 +59,14 @@ func (f *InputFlags) Words(more []string) (words []string) {
 	for _, path := range slices.Concat(f.Paths, more) {
 		words = append(words, "--in", path)
 	}
+	var columns []string
 	for _, column := range slices.Sorted(maps.Keys(f.columns)) {
-		words = append(words, "--columns", column+"="+f.columns[column])
+		if name := f.columns[column]; name != column {
+			columns = append(columns, column+"="+name)
+		}
+	}
+	if len(columns) > 0 {
+		words = append(words, "--columns", strings.Join(columns, ","))
 	}
 	return words
 }

@@ -120,6 +120,10 @@ func TestColumnsThatWouldFit(t *testing.T) {
 		Columns: map[string]string{"user_id": "user_id"},
 	})
 	wantError(t, err, "no column timestamp", "--columns timestamp=at ") // the first needs no name
+	_, _, err = fromText(t, "user_id,ts,lat,lon\n", Options{
+		Columns: map[string]string{"user_id": "device"},
+	})
+	wantError(t, err, "no column device", "leave --columns out")
 	_, _, err = fromText(t, "vehicle-17,1700000000000,48.1,2.5\n", Options{})
 	wantError(t, err, "no header", "user_id=NAME")
 	if strings.Contains(err.Error(), "17") {

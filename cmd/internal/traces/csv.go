@@ -232,10 +232,17 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	}
 	if len(missing) > 0 {
 		fitting(named, found, taken)
+		named = slices.DeleteFunc(named, func(value string) bool {
+			column, name, _ := strings.Cut(value, "=")
+			return column == name
+		})
+		remedy := "leave --columns out"
+		if len(named) > 0 {
+			remedy = "name the columns with --columns " + strings.Join(named, ",")
+		}
 		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
-			"name the columns with --columns %s (train, tune, sanitize, counts, produce)",
-			strings.Join(missing, ", "), describe(found), expectedColumns(wanted),
-			strings.Join(named, ","))
+			"%s (train, tune, sanitize, counts, produce)", strings.Join(missing, ", "),
+			describe(found), expectedColumns(wanted), remedy)
 	}
 	return h, nil
 }

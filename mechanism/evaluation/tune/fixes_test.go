@@ -162,23 +162,23 @@ func TestMedianGap(t *testing.T) {
 	}
 }
 
-// TestLastDay: a wrong clock decides nothing, a thin day at the end counts, and so do days that
-// each have few of all fixes.
-func TestLastDay(t *testing.T) {
+// TestFirstAndLastDay: a wrong clock decides nothing, a thin day at the end counts, and so do days
+// that each have few of all fixes.
+func TestFirstAndLastDay(t *testing.T) {
 	for name, c := range map[string]struct {
-		perDay map[int64]int
-		want   int64
+		perDay      map[int64]int
+		first, last int64
 	}{
-		"a wrong clock": {map[int64]int{19000: 300, 47482: 1}, 19000},
-		"a thin last":   {map[int64]int{19000: 300, 19001: 4}, 19001},
-		"before 1970":   {map[int64]int{-2: 3}, -2},
+		"a wrong clock": {map[int64]int{3: 1, 19000: 300, 47482: 1}, 19000, 19000},
+		"a thin last":   {map[int64]int{19000: 300, 19001: 4}, 19000, 19001},
+		"before 1970":   {map[int64]int{-2: 3}, -2, -2},
 		"many even days": {func() map[int64]int {
 			days := map[int64]int{}
 			for day := range int64(300) {
 				days[day] = 2
 			}
 			return days
-		}(), 299},
+		}(), 0, 299},
 	} {
 		f := NewFixes(Options{Box: box, Step: time.Second})
 		for day, n := range c.perDay {
@@ -188,8 +188,8 @@ func TestLastDay(t *testing.T) {
 				})
 			}
 		}
-		if got := f.LastDay(); got != c.want {
-			t.Errorf("%s: day %d, want %d", name, got, c.want)
+		if first, last := f.Days(); first != c.first || last != c.last {
+			t.Errorf("%s: days %d to %d, want %d to %d", name, first, last, c.first, c.last)
 		}
 	}
 }

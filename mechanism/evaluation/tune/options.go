@@ -237,9 +237,9 @@ func (f *Fixes) Merge(other *Fixes) {
 	}
 }
 
-// LastDay is the last day (UTC, since 1970) that is not of a few wrong clocks alone: it has a
-// hundredth of the fixes that the fullest day has. There must be a fix inside the box.
-func (f *Fixes) LastDay() (last int64) {
+// Days are the first and the last day (UTC, since 1970) that are not of a few wrong clocks alone:
+// they have a hundredth of the fixes that the fullest day has. There must be a fix inside the box.
+func (f *Fixes) Days() (first, last int64) {
 	const few = 100
 	days, most := map[int64]int64{}, int64(0)
 	for _, t := range f.users {
@@ -249,13 +249,13 @@ func (f *Fixes) LastDay() (last int64) {
 			most = max(most, days[day])
 		}
 	}
-	last = math.MinInt64
+	first, last = math.MaxInt64, math.MinInt64
 	for day, n := range days {
 		if n*few >= most {
-			last = max(last, day)
+			first, last = min(first, day), max(last, day)
 		}
 	}
-	return last
+	return first, last
 }
 
 // thinned returns a user's fixes in the order of time.
