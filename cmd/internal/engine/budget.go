@@ -65,6 +65,10 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			"choose a longer interval or a smaller epsilon, or %s",
 			mechanism.HighEpsilonDay, budget)
 	}
+	if o.Epsilon > mechanism.HighEpsilonDay {
+		spend += fmt.Sprintf("; one release of ε = %s is above that alone: it protects little "+
+			"more than a release without noise", Grouped(o.Epsilon))
+	}
 	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
 }
 

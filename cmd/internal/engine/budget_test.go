@@ -103,6 +103,11 @@ func TestMostEpsilonDay(t *testing.T) {
 				o.Budget = mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
 			}, 25, "or lower release.budget", true,
 		},
+		"a large release": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.Budget = 400, mechanism.Budget{Lifetime: 400}
+			}, 400, "one release of ε = 400 is above that alone", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := mechanism.Options{Epsilon: 1, Delta: .01}
