@@ -47,8 +47,9 @@ A vehicle counts once in a window, where it last reported. For each zone there a
 
   vehicles, low, high    the expected number under a prior that is fitted to the fleet, from the
                          public law of the noise (expectation maximization), with an interval
-                         of 90 %. The prior stays the model's as long as the releases do not
-                         contradict it, and close to it where they do
+                         of 90 % in whole vehicles: that of a number below .5 can be 0 to 1. The
+                         prior stays the model's as long as the releases do not contradict it,
+                         and close to it where they do
   posterior, ...         the mean of the vehicles' posteriors, with an interval that holds if
                          vehicles move as the model says. For such fleets the number is nearly
                          that of vehicles. Where many vehicles are where the model does not

@@ -32,14 +32,15 @@ type aggregateOptions struct {
 
 // run is one pass over records.
 type aggregation struct {
-	options aggregateOptions
-	input   *aggregateInput
-	reader  *aggregate.Reader
-	out     *aggregateWriter
-	bar     *cli.Progress
-	records int64
-	later   []numberedRelease // releases whose records may have an error still
-	seeded  int64             // records that say that their noise came from a seed
+	options         aggregateOptions
+	input           *aggregateInput
+	reader          *aggregate.Reader
+	out             *aggregateWriter
+	bar             *cli.Progress
+	records         int64
+	later           []numberedRelease // releases whose records may have an error still
+	seeded          int64             // records that say that their noise came from a seed
+	firstMS, lastMS int64             // times of records; 0: none yet
 }
 
 // numbered is a fresh release with the number of its record.
@@ -116,6 +117,8 @@ func (r *aggregation) add(record schemas.Sanitized, where string) error {
 	if schemas.HasNote(record.Mechanism, schemas.Seeded) {
 		r.seeded++
 	}
+	r.firstMS = min(cmp.Or(r.firstMS, record.Timestamp), record.Timestamp)
+	r.lastMS = max(r.lastMS, record.Timestamp)
 	const often = 256
 	if r.records%often == 0 {
 		r.bar.Show(r.records)
@@ -362,6 +365,7 @@ func (r *aggregation) words(s aggregate.Summary) string {
 		return l.String()
 	}
 	l.windows(s)
+	l.partial("records", r.firstMS, r.lastMS)
 	l.fullest(zones, s)
 	if s.Smallest < enoughVehicles {
 		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
@@ -426,6 +430,12 @@ func (l *summaryLines) windows(s aggregate.Summary) {
 		"model alone; in %d of %d windows they disagree with the model so much that the fleet's "+
 		"own distribution replaces part of it",
 		100*s.Moved, s.Taught, s.Windows)
+}
+
+// partial says which windows may hold a part of their time alone.
+func (l *summaryLines) partial(what string, firstMS, lastMS int64) {
+	l.add("partial", "the %s are from %s to %s: a window that starts earlier or ends later has "+
+		"only a part of its reports", what, inUTC(firstMS), inUTC(lastMS))
 }
 
 // fullest names the zones with most vehicles in the window with most vehicles.

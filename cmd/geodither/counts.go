@@ -169,8 +169,11 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 			own.Zone, own.Zones = "", own.Zone
 		}
 	}
+	if given("zone") {
+		to.Zone, to.Zones = own.Zone, own.Zones
+	}
 	if given("zone") || given("box") {
-		to.Zone, to.Zones, to.Box = own.Zone, own.Zones, own.Box
+		to.Box = own.Box
 	}
 	for name, set := range map[string]func(){
 		"time-zone": func() { to.TimeZone = own.TimeZone },

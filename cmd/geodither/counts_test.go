@@ -280,6 +280,7 @@ func TestCountsSummary(t *testing.T) {
 		"49 windows of 1h0m0s from 2026-10-25 on", "at most e^1 (ε = 1)", "add up to ε = 2",
 		"vehicles ± 7 holds", "fresh and forgotten", "people who travel together",
 		"9, of these 1 outside the days and 1 that no device can have; 2 user-days",
+		"a window that starts earlier or ends later has only a part",
 		"leave out 42.9 % of users' windows 09 h 100 % 10 h 100 % 11 h 100 %",
 		"the cap does not cover", "keep them on the trusted side",
 	} {
@@ -345,6 +346,10 @@ func TestCountsUsage(t *testing.T) {
 	}{
 		{days, config + ": counts.zone: length"},
 		{append(slices.Clone(days), "--box", "0,0,1,1", "--zone", "3"), "--zone: length"},
+		{append(slices.Clone(days), "--box", "0,0,1,1"), config + ": counts.zone: length"},
+		{slices.DeleteFunc(countsArgs("--in", in), func(word string) bool {
+			return word == "--zone" || word == "2km"
+		}), "--zone: not set: give the length"},
 		{countsArgs("--in", in, "--window", "7h"), "divide a day"},
 		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has 4 windows"},
 		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},

@@ -93,8 +93,12 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
 	n := c.Counts
 	switch {
-	case (n.Zone == "") == (n.Zones == ""):
-		return nil, fmt.Errorf("name the zones: %s LENGTH or %s FILE", name("zone"), name("zones"))
+	case n.Zone == "" && n.Zones == "":
+		return nil, fmt.Errorf("%s: not set: give the length of a square's side, such as 1km, or "+
+			"a GeoJSON file of polygons%s", name("zone"),
+			strings.TrimSuffix(" ("+name("zones")+")", " ("+name("zone")+")"))
+	case n.Zone != "" && n.Zones != "":
+		return nil, fmt.Errorf("%s, %s: both are set: keep one", name("zone"), name("zones"))
 	case n.Zones != "" && n.Box != "":
 		return nil, fmt.Errorf("%s needs no map: leave %s out", name("zones"), name("box"))
 	case n.Zones != "":
