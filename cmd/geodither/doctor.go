@@ -38,8 +38,8 @@ smooth or topics.smoothed the command looks at what "geodither smooth" needs as 
 failed, it then simulates what error to expect from the releases, which takes a while. It changes
 nothing.
 
-Each line begins with ok, warning, failure, or unchecked: what brokers do not tell. The exit code is
-1 if something would stop the service or keep it from publishing.`,
+Each line begins with ok, warning, failure, or unchecked: what could not be looked at, and why. The
+exit code is 1 if something would stop the service or keep it from publishing.`,
 		Example: `  geodither doctor -c geodither.yml
   geodither doctor -c geodither.yml --json`,
 		Args: cli.NoArgs,
@@ -162,8 +162,12 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 			doctor.ExamineFollowing(ctx, "smooth", second.Options, second.Smooth, d.tell)...)
 	}
 	d.counts(ctx, file, options)
-	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
-		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
+	switch {
+	case ctx.Err() != nil:
+	case d.count(doctor.Failure) > 0: // it takes long, and what has failed comes first
+		d.add("expectation", doctor.Unchecked, "not checked, because a check has failed")
+	default:
+		d.simulate(ctx, options, bar)
 	}
 }
 
@@ -181,6 +185,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 		d.findings = append(d.findings, doctor.ExamineFollowing(ctx, "counts", o, nil, d.tell)...)
 	}
 	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say
+		d.add("fleet", doctor.Unchecked, "not checked, because a check has failed")
 		return
 	}
 	err = service.CheckAppendTimes(ctx, n.Windows.Cluster, n.Windows.Client(), service.CallPatience)

@@ -115,7 +115,8 @@ func (d *examination) members(ctx context.Context) {
 func (d *examination) erasure(ctx context.Context) {
 	topic := d.o.Topics.Changelog
 	if !d.has(ctx, topic) {
-		return // its settings would be waited for
+		d.skip(topic+" is missing", "erasure") // its settings would be waited for
+		return
 	}
 	settings, err := admin.Configs(ctx, d.client, d.call, topic, erase.Settings()...)
 	if err != nil {

@@ -44,13 +44,16 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
 	d.models()
 	d.stateDir()
-	d.schemas(ctx)
+	d.within(ctx, "registry", d.schemas)
 	if !d.brokers(ctx) {
-		d.add("topics", Unchecked, "no broker answers")
+		d.skip("no broker answers", append([]string{
+			"rights", "transactions", "account", "instances", "erasure", "topic",
+		}, ofPartitions...)...)
 		return d.found
 	}
 	d.client = o.Client()
 	d.within(ctx, "rights", d.rights) // first, since it says why others fail
+	d.wait(ctx)
 	d.within(ctx, "transactions", d.transactions)
 	d.topics(ctx)
 	d.add("readers", Unchecked, "doctor cannot see the readers of %s. Each must set "+
@@ -76,10 +79,15 @@ func ExamineFollowing(ctx context.Context, command string, o service.Options,
 ) []Finding {
 	d := newExamination(command, o, tell)
 	d.stateDir()
-	d.schemas(ctx)
+	d.within(ctx, "registry", d.schemas)
 	d.client = o.Client()
-	if admin.Ping(ctx, d.client, d.call) == nil {
+	answers := false
+	d.within(ctx, "broker", func(ctx context.Context) {
+		answers = admin.Ping(ctx, d.client, d.call) == nil
+	})
+	if answers {
 		d.within(ctx, "rights", d.rights)
+		d.wait(ctx)
 		counts, t := map[string]int{}, d.o.Topics
 		d.within(ctx, "topic", func(ctx context.Context) { counts = d.topicsThere(ctx) })
 		if n := counts[t.Raw]; own != nil && n > 0 && counts[t.Changelog] == n {
@@ -225,18 +233,34 @@ func (d *examination) topics(ctx context.Context) {
 			d.add("topic", Failure, "%v", err)
 		}
 	})
-	if n := counts[t.Raw]; n > 0 {
-		if counts[t.Changelog] == n {
-			d.begun = d.homes(ctx, n) // which may have a large changelog to read
+	n, changelog := counts[t.Raw], counts[t.Changelog]
+	switch {
+	case n == 0:
+		d.skip(t.Raw+" could not be looked at", ofPartitions...)
+	case changelog != n:
+		d.skip(fmt.Sprintf("%s has %d partitions, and %s has %d", t.Changelog, changelog, t.Raw, n),
+			ofChangelog...)
+	}
+	if n > 0 {
+		if changelog == n {
+			d.within(ctx, "accounts' places", func(ctx context.Context) {
+				d.begun = d.homes(ctx, n)
+			})
 		}
 		d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
 		d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
 		d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
-		if counts[t.Changelog] == n {
+		if changelog == n {
 			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
 		}
 	}
 }
+
+// Checks that need the raw topic, and those of them that need its changelog too.
+var (
+	ofPartitions = append([]string{"raw records", "group"}, ofChangelog...)
+	ofChangelog  = []string{"accounts' places", "changelog"}
+)
 
 // topicsThere looks at the four topics, and returns the partitions of those that are there.
 func (d *examination) topicsThere(ctx context.Context) map[string]int {
@@ -417,8 +441,11 @@ func ExamineFleet(
 	d := newExamination("counts", o, tell)
 	d.client = o.Client()
 	raw := d.o.Topics.Raw
-	have, err := admin.Partitions(ctx, d.client, d.call, raw)
 	vehicles, fixes := map[string]bool{}, 0
+	d.wait(ctx)
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	have, err := admin.Partitions(ctx, d.client, d.call, raw)
 	if err == nil {
 		_, err = d.fixes(ctx, have[raw], func(
 			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
@@ -430,7 +457,8 @@ func ExamineFleet(
 		})
 	}
 	if err != nil || fixes == 0 {
-		return nil // what Examine says of the raw records is enough
+		d.skip("no fix of "+raw+" could be read", "fleet") // Examine says why
+		return d.found
 	}
 	about := len(vehicles) // to one digit: this goes into the logs of a cluster
 	for unit := 10; about >= unit; unit *= 10 {

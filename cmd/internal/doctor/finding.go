@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -19,7 +20,7 @@ const (
 	OK      = "ok"
 	Warning = "warning" // the service would run, perhaps not as it is meant to
 	Failure = "failure" // the service would stop, wait until it is mended, or publish nothing
-	// Unchecked is what brokers do not tell. It is no failure.
+	// Unchecked is what could not be looked at, with the reason. It is no failure.
 	Unchecked = "unchecked"
 )
 
@@ -56,7 +57,7 @@ func (d *examination) add(check, level, format string, args ...any) {
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	if d.late != nil && d.late() {
 		found := f.Detail
-		f.Detail = fmt.Sprintf("could not check within %v: the brokers answer too slowly or not "+
+		f.Detail = fmt.Sprintf("could not check within %v: the answers come too slowly or not "+
 			"at all", d.patience)
 		if level == Failure && !strings.Contains(found, context.DeadlineExceeded.Error()) {
 			f.Detail += " (" + found + ")"
@@ -72,12 +73,32 @@ func (d *examination) add(check, level, format string, args ...any) {
 	}
 }
 
-// Patience with brokers. A check that takes longer than checkPatience is given up, and those after
-// it have laterPatience: the brokers are known to be ailing.
+// skip says of checks that they are not made, and why.
+func (d *examination) skip(because string, checks ...string) {
+	for _, check := range checks {
+		d.add(check, Unchecked, "not checked, because %s", because)
+	}
+}
+
+// Patience with brokers. A check that takes longer than checkPatience, and partitionPatience more
+// for each raw partition, is given up: many look at one partition after the other, and one may read
+// a large changelog. The checks after it have laterPatience: the brokers are known to be ailing.
 const (
-	checkPatience = 20 * time.Second
-	laterPatience = service.CallPatience
+	checkPatience     = 20 * time.Second
+	partitionPatience = 5 * time.Second
+	laterPatience     = service.CallPatience
 )
+
+// wait lets the patience grow with the number of raw partitions, if that can be asked.
+func (d *examination) wait(ctx context.Context) {
+	d.within(ctx, "topic", func(ctx context.Context) {
+		raw := d.o.Topics.Raw
+		have, err := admin.Partitions(ctx, d.client, d.call, raw)
+		if err == nil {
+			d.patience += time.Duration(have[raw]) * partitionPatience
+		}
+	})
+}
 
 // errSlow ends a check.
 var errSlow = errors.New("the check takes too long")

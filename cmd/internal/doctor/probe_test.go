@@ -35,6 +35,22 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestPatience grows with the raw topic's partitions, and stays as it is where they are unknown.
+func TestPatience(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	for topic, want := range map[string]time.Duration{
+		"raw":  checkPatience + servicetest.Partitions*partitionPatience,
+		"none": checkPatience,
+	} {
+		d := &examination{command: run, patience: checkPatience, client: w.Client}
+		d.o.Topics.Raw = topic
+		d.wait(t.Context())
+		if d.patience != want || len(d.found) > 0 {
+			t.Errorf("topic %s: patience %v, want %v; %v", topic, d.patience, want, d.found)
+		}
+	}
+}
+
 // TestWithin: a check that waits too long could not check, whatever it says then. One that is in
 // time, or that the user ends, says what it has found.
 func TestWithin(t *testing.T) {
@@ -59,7 +75,7 @@ func TestWithin(t *testing.T) {
 	} {
 		d.found, d.patience = nil, time.Millisecond
 		d.within(t.Context(), "topic", says)
-		want := []Finding{{"topic", Failure, "could not check within 1ms: the brokers answer " +
+		want := []Finding{{"topic", Failure, "could not check within 1ms: the answers come " +
 			"too slowly or not at all"}}
 		if !slices.Equal(d.found, want) {
 			t.Errorf("too late it says %v", d.found)

@@ -408,8 +408,8 @@ tested, and mechanism/evaluation/RESULTS.md has the errors on real traces.`
 	askRetention = "how long the topics keep records: the brokers, or \"geodither doctor -c FILE\""
 	askAudit     = "a measured attack: run \"geodither audit -c FILE --json > audit.json\", then " +
 		"\"geodither statement -c FILE --audit audit.json\""
-	askError = "the error to expect of the estimates, and what releases over nights reveal about a " +
-		"home: \"geodither statement -c FILE --simulate\" works both out, in minutes"
+	askError = "the error to expect of the estimates, and what releases over nights reveal " +
+		"about a home: \"geodither statement -c FILE --simulate\" works both out, in minutes"
 	askShift = "whether readers may see when somebody's shift starts and ends, and its breaks: " +
 		"the controller, with those who speak for the staff"
 )
