@@ -186,7 +186,7 @@ func place(d digest) (word int, bit uint64) {
 
 // compare compares what comes of one raw record.
 func (r *recomputation) compare(ctx context.Context, made recompute.Result) error {
-	if r.whole && r.report.ViolationCount > 0 {
+	if r.whole && r.report.ViolationCount > r.early {
 		return errDiffers
 	}
 	if made.Offset < r.to {
@@ -369,11 +369,12 @@ func (c *check) compareStates() (err error) {
 func (r *recomputation) judgeDays(dead output) {
 	c := r.check
 	switch {
-	case c.report.ViolationCount == 0:
+	case c.report.ViolationCount == c.early:
 	case r.lacking > 0:
 		c.unverified("%s", recompute.LackingNoise(c.o.Key, r.lacking))
 		c.report.From, c.report.To = -1, -1
-		c.report.ViolationCount, c.report.Violations, c.report.Equal = 0, []Violation{}, 0
+		c.report.ViolationCount, c.report.Equal = c.early, 0
+		c.report.Violations = c.report.Violations[:min(int(c.early), len(c.report.Violations))]
 	case dead.reader.First > 0 || dead.reader.End == 0:
 		c.unverified("dead letters are gone, so it is not known which fixes were refused since " +
 			"the service's key no longer had their day: such a one shows as missing, and its " +

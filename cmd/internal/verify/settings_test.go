@@ -131,6 +131,44 @@ func TestVerifyAcrossPartitioners(t *testing.T) {
 	}
 }
 
+// TestVerifyUnproved: where a compacted raw topic may have lost records from before the settings'
+// mark, the report says that a change cannot be ruled out, and compares the later users.
+func TestVerifyUnproved(t *testing.T) {
+	w := atwork.Served(t, 10, 3)
+	other := atwork.Options(w, "first")
+	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
+	atwork.Serve(t, w, other, 3)
+	for policy, want := range map[string]string{
+		"delete":  "the settings changed at raw offset ",
+		"compact": "it cannot be proved that the settings did not change at raw offset ",
+	} {
+		w.Alter(t, other.Topics.Raw, "cleanup.policy", policy)
+		for _, p := range atwork.Verify(t, other).Partitions {
+			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) != 1 ||
+				!strings.HasPrefix(p.NotVerified[0], want) {
+				t.Errorf("partition %d of a topic with %s: %+v", p.Partition, policy, p)
+			}
+		}
+	}
+}
+
+// TestVerifyMovedAfterSettings: an offset that was moved hides nothing of what a change of settings
+// has left as it was: all users are compared, and the offset is the one violation.
+func TestVerifyMovedAfterSettings(t *testing.T) {
+	w := atwork.Served(t, 10, 3)
+	second := atwork.Options(w, "first")
+	second.MaxAhead = 7 * time.Minute
+	atwork.Serve(t, w, second, 3)
+	const p = 1
+	users := atwork.Verify(t, second).Partitions[p].Users
+	w.MoveOffset(t, second.Group, p, w.LastMarks(t, second.Topics.Changelog)[p].Input-1)
+	got := atwork.Verify(t, second).Partitions[p]
+	if users == 0 || got.Users != users || got.Verified || len(got.NotVerified) > 0 ||
+		len(got.Violations) != 1 || got.Violations[0].Kind != verify.OffsetMoved {
+		t.Errorf("%d users are to be compared: %+v", users, got)
+	}
+}
+
 // TestVerifyForgedRefusal: after a change of settings that leaves all results as they are, a dead
 // letter that says a record lay in the wrong partition cannot excuse that its release and its
 // user's state are missing, since no partitioner refuses that record and no other.

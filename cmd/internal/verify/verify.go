@@ -253,6 +253,7 @@ type check struct {
 	part       bool             // users that were there before from are left out
 	leftOut    int64            // how many these are
 	whole      bool             // a difference ends the recomputation with errDiffers
+	early      int64            // violations that were found before the recomputation
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
@@ -307,6 +308,7 @@ func (c *check) run(ctx context.Context) error {
 	c.end = raw.End
 	c.report.committed = found || c.changelog.Marked
 	c.judgeOffsets(before, after, found)
+	c.early = c.report.ViolationCount
 	if c.changed, err = topics.SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p,
 		c.changelog.Mark); err != nil {
 		return err
@@ -357,7 +359,7 @@ func (c *check) acrossSettings(ctx context.Context, raw *topics.Reader, sanitize
 	if c.whole = false; err != nil && !errors.Is(err, errDiffers) {
 		return err
 	}
-	if err == nil && c.report.ViolationCount == 0 && c.report.From >= 0 {
+	if err == nil && c.report.ViolationCount == c.early && c.report.From >= 0 {
 		return nil
 	}
 	c.report, c.part = before, true
