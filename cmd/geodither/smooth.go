@@ -23,6 +23,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -293,8 +294,13 @@ func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error 
 // littleGained is the share of the median radius below which smoothing is hardly worth the wait.
 const littleGained = .05
 
-// gained says what later records have told, or nothing of no records.
-func (s *smoothing) gained() string {
+// rareReleases is how far apart releases are whose smoothed radii are too small on real traces: on
+// the sample's eight buses, under tune's plans for Σε = 10 to 40 with eight keys each. On walks
+// that follow the model, the same plans' radii hold 97 %.
+const rareReleases = 30 * time.Minute
+
+// gained says what later records have told, or nothing of no records. Releases are so far apart.
+func (s *smoothing) gained(apart time.Duration) string {
 	if len(s.before) == 0 {
 		return ""
 	}
@@ -304,6 +310,11 @@ func (s *smoothing) gained() string {
 	if after > before*(1-littleGained) {
 		text += "WARNING: this gains little: few releases lie within the lag. Where the model " +
 			"is wrong, estimates can be worse than before and radii too small\n"
+	}
+	if apart >= rareReleases {
+		text += "WARNING: releases are " + tune.Short(apart) + " apart. On the sample's buses, " +
+			"radii of such plans held 81 to 87 % instead of 95 (84 to 91 before), and smoothing " +
+			"raised the mean error by 6 to 8 %\n"
 	}
 	return text
 }
@@ -319,7 +330,8 @@ func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
 	}
 	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
 		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
-	fmt.Fprint(log, s.gained())
+	fmt.Fprint(log, s.gained(
+		time.Duration(o.Read.Release.ReleaseInterval)*o.Read.Models[0].Step))
 	for _, reason := range aggregate.UnsmoothedReasons() {
 		n, which := s.counts.Unsmoothed[reason], ""
 		if reason == aggregate.NoModel {
