@@ -38,9 +38,8 @@ type Tally struct {
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
 	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
-	// Waiting are the records that "smooth" has read and not written yet, less those from before
-	// the start that it has written since.
-	Waiting int64
+	// Held are the records that "smooth" did not write when it read them.
+	Held int64
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -78,8 +77,8 @@ var Numbers = []Number{
 		"sanitized records published",
 	},
 	{
-		waitingName, silent, "", "", func(t *Tally) int64 { return t.Waiting },
-		"records that \"smooth\" has read since the start, less those that it has settled",
+		"records_held", silent, "", "", func(t *Tally) int64 { return t.Held },
+		"records that \"smooth\" did not write at once: they wait, or have waited",
 	},
 	{
 		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
@@ -209,9 +208,6 @@ var Numbers = []Number{
 	},
 }
 
-// waitingName is the number that a report has where it is above 0, with what ends the wait.
-const waitingName = "records_waiting"
-
 // latenessAfter is the number behind which a report has the lateness.
 const latenessAfter = "late"
 
@@ -222,13 +218,13 @@ func (t *Tally) LogAttrs() []any {
 		if n.Logged {
 			attrs = append(attrs, n.Name, n.Of(t))
 		}
-		if n.Name == waitingName && t.Waiting > 0 {
-			attrs = append(attrs, n.Name, t.Waiting, "waiting_for",
-				"the next release of the same user, smooth.lag later or more")
-		}
 		if n.Name == latenessAfter {
 			attrs = append(attrs, "lateness", t.Lateness.String())
 		}
+	}
+	if t.Held > 0 && t.RecordsIn > t.RecordsOut+t.DeadLetters {
+		attrs = append(attrs, "others_wait_for",
+			"the next release of the same user, smooth.lag later or more")
 	}
 	return attrs
 }

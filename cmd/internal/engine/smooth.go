@@ -163,13 +163,11 @@ func (p *SmoothProcessor) Process(rec task.Record, state []byte, fx *task.Effect
 	seen := p.seen
 	p.seen = sanitizedRecord{}
 	p.value = p.value[:0]
-	settled := p.tally.RecordsOut + p.tally.DeadLetters
 	err := p.take(rec, &seen, state, fx)
 	if err != nil {
 		return fmt.Errorf("partition %d, offset %d: %w", p.at.Number, rec.Offset, err)
 	}
 	p.tally.RecordsIn++
-	p.tally.Waiting += 1 + settled - p.tally.RecordsOut - p.tally.DeadLetters
 	p.next = rec.Offset + 1
 	return nil
 }
@@ -210,6 +208,9 @@ func (p *SmoothProcessor) take(
 	}
 	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
 		return err
+	}
+	if len(s.open) > 0 {
+		p.tally.Held++
 	}
 	p.store(fx)
 	p.blocks.keep(rec.Key, s, p.stored)
