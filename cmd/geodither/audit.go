@@ -67,7 +67,7 @@ thousand audits of different seeds.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.settings.Register(flags, "model, release, publish, input", "codebook or lattice")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")

@@ -108,7 +108,7 @@ counts.group and topics.counts, and counts.first from tomorrow on.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	f.config.RegisterConfig(flags, "the section counts, and the map that --zone divides")
 	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")

@@ -66,7 +66,7 @@ Licence v3.0.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.settings.RegisterConfig(flags, "models, topic, release")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", for traces of your own")

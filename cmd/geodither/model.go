@@ -196,7 +196,7 @@ A model that was trained with differential privacy can be measured on traces of 
 		},
 	}
 	flags := cmd.Flags()
-	input.Register(flags, "in")
+	input.Register(flags)
 	flags.StringVar(&o.HeldOut, "held-out", "", "`USERS` that a second model is not trained on: "+
 		"a share such as 0.1, a number, or a file with one user a line")
 	flags.BoolVar(&o.Write, "write", false,

@@ -59,7 +59,7 @@ retry inside one run doubles nothing. A Kafka record's timestamp is the time of 
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	f.to.Register(flags, "raw topic")
 	flags.IntVar(&f.partitions, "create", 0,

@@ -82,7 +82,7 @@ odds of two cells at most. Its ln is given, of which ε bounds what one release 
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	f.settings.Register(flags, "model, release, publish, input",
 		"codebook, lattice, pim, knorm, laplace or laplace-tight")

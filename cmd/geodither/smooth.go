@@ -67,7 +67,7 @@ With -c alone the command is a service, as "run" is: sanitized topic in, topics.
 record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
 other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. A record
 waits for its user's next release, smooth.lag later or more, and the last ones of a user who falls
-silent for the user's next one: others_wait_for in the log says so. A record under a model that the
+silent for the user's next one. The log then has others_wait_for. A record under a model that the
 config lacks passes unsmoothed; with models it waits for that model, which the log names. No
 account of ε is in its changelog: if that is lost, or other settings come after a kill, start with
 another smooth.group and topics.smoothed, and the sanitized topic fills them.`,

@@ -86,7 +86,7 @@ change.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags, "in")
+	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	flags.StringVarP(&f.config, "config", "c", "",
 		"config `FILE` of the service whose raw topic is read, in place of files")

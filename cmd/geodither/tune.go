@@ -67,8 +67,8 @@ its owner only. Without a target you get the report alone.
 Σε a day bounds what a user's releases of any 24 hours add up to. The config has it as its
 budget. With --mechanism lattice and a small δ, near places are told apart less than far ones,
 with a larger error.`,
-		Example: `  geodither tune --data traces.csv --box 53.40,-2.99,53.47,-2.89 --target-epsilon 20 --out tuned
-  geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 60s \
+		Example: `  geodither tune --in traces.csv --box 53.40,-2.99,53.47,-2.89 --target-epsilon 20 --out tuned
+  geodither tune --in traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 60s \
     --target-radius 1km --out tuned`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ with a larger error.`,
 		},
 	}
 	flags, o := cmd.Flags(), &f.options
-	f.input.Register(flags, "data")
+	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,

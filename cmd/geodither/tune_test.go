@@ -26,7 +26,7 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
 	traces := write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	return append([]string{
-		"tune", "--data", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+		"tune", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
 		"--step", servicetest.TownStep, "--quick", "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
@@ -188,7 +188,7 @@ func TestTuneRefuses(t *testing.T) {
 		cli.ExitFailed, "changed places")
 	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n"+
 		"0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
-	requireMessage(t, call(t, "tune", "--data", one, "--box", servicetest.TownBox,
+	requireMessage(t, call(t, "tune", "--in", one, "--box", servicetest.TownBox,
 		"--out", filepath.Join(dir, "one")),
 		cli.ExitFailed, "two users")
 }

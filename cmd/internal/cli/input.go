@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -17,16 +16,13 @@ import (
 type InputFlags struct {
 	Paths   []string
 	columns map[string]string // name in the file by name of the column
-
-	flag string // the flag that names the paths
 }
 
-// Register registers the flag that names the paths, under a name of its own. The files' formats are
-// seen from their content, and bad lines are counted.
-func (f *InputFlags) Register(flags *pflag.FlagSet, paths string) {
-	f.flag = paths
+// Register registers --in. The files' formats are seen from their content, and bad lines are
+// counted.
+func (f *InputFlags) Register(flags *pflag.FlagSet) {
 	// An array, not a slice: a path may hold a comma.
-	flags.StringArrayVar(&f.Paths, paths, nil,
+	flags.StringArrayVar(&f.Paths, "in", nil,
 		"file or folder of traces, `PATH`; repeatable; - is standard input")
 }
 
@@ -48,13 +44,12 @@ func (f *InputFlags) Open(
 	}
 	paths := slices.Concat(f.Paths, more)
 	if len(paths) == 0 {
-		return nil, Usagef("name the traces to read with --%s; - is standard input",
-			cmp.Or(f.flag, "in"))
+		return nil, Usagef("name the traces to read with --in; - is standard input")
 	}
 	return traces.Open(ctx, paths, stdin, options)
 }
 
-// Words are the arguments that name the same paths and columns for a command whose flag is "in".
+// Words are the arguments that name the same paths and columns.
 func (f *InputFlags) Words(more []string) (words []string) {
 	for _, path := range slices.Concat(f.Paths, more) {
 		words = append(words, "--in", path)

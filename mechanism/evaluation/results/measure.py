@@ -423,7 +423,7 @@ def tuning():
     for data, traces, box in (("Geolife", "TRAIN", "39.85,116.27,39.97,116.50"),
                               ("buses", "buses.csv", "53.40,-2.99,53.47,-2.89")):
         shutil.rmtree(WORK / f"tuned-{data}", ignore_errors=True)
-        command = f"geodither tune --data {traces} --box {box} --target-epsilon 20 --out tuned-{data}"
+        command = f"geodither tune --in {traces} --box {box} --target-epsilon 20 --out tuned-{data}"
         print(run(command), file=open(WORK / f"tuned-{data}.txt", "w"))
         plans = read(f"tuned-{data}", "plans")
         first = plans[0]

@@ -831,7 +831,7 @@ test("reports of evaluate and tune fit their frames", async (t) => {
   const run = (...args) => execFileSync(process.env.GEODITHER, args, { stdio: "pipe" });
   run("evaluate", "--data", `town=${traces}`, "--step", "town=60s", "--timestamps", "30",
     "--experiment", "parameters,adversaries", ...map, "--out", join(folder, "evaluate"));
-  run("tune", "--data", traces, "--step", "60s", "--target-epsilon", "20", ...map, "--out", join(folder, "tune"));
+  run("tune", "--in", traces, "--step", "60s", "--target-epsilon", "20", ...map, "--out", join(folder, "tune"));
   const context = await browser.newContext();
   t.after(() => context.close());
   for (const report of ["evaluate", "tune"]) {
