@@ -105,13 +105,14 @@ func printState(out io.Writer, s account.State) error {
 	fmt.Fprintf(out, "user         %s\n", s.User)
 	fmt.Fprintf(out, "found in     partition %d, changelog, offset %d, %d bytes\n", s.Partition,
 		s.Offset, s.Bytes)
-	fmt.Fprintf(out, "last step    %d, %s\n", s.Step, s.StepTime.Format(time.RFC3339))
+	fmt.Fprintf(out, "last step    the one that starts at %s (number %d)\n",
+		s.StepTime.Format(time.RFC3339), s.Step)
 	if s.PublishedAs != s.User {
 		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
 	}
-	fmt.Fprintf(out, "releases     %d, Σε %s\n", s.Releases, cli.Sum(s.EpsilonSpent))
+	fmt.Fprintf(out, "releases     %d, Σε %s spent in all\n", s.Releases, cli.Sum(s.EpsilonSpent))
 	if s.EpsilonWindow != nil {
-		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n",
+		fmt.Fprintf(out, "budget       Σε %s of that in the window that ends with the last step\n",
 			cli.Sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
@@ -135,7 +136,8 @@ func printState(out io.Writer, s account.State) error {
 		fmt.Fprintf(out, "ellipse      1σ is %.0f m at %.0f° from north, and %.0f m across\n",
 			s.SigmaMajorM, s.AzimuthDeg, s.SigmaMinorM)
 	}
-	_, err := fmt.Fprintf(out, "posterior    %d cells, %.1f bits\n", s.Cells, s.EntropyBits)
+	_, err := fmt.Fprintf(out, "posterior    the user may be in %d cells (entropy %.1f bits)\n",
+		s.Cells, s.EntropyBits)
 	return err
 }
 

@@ -181,7 +181,7 @@ func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err erro
 func (e reporter) countedRemains(ctx context.Context) (list []string, err error) {
 	const counts = "%s, in which the user counted: they name nobody (%s)"
 	for _, t := range []struct{ about, topic string }{
-		{"raw topic %s: %s", e.o.Topics.Raw},
+		{"raw topic %s: %s" + keepShort, e.o.Topics.Raw},
 		{"true counts, topic " + counts, e.o.Topics.Sanitized},
 		{"published counts, topic " + counts, e.o.Counted.Published},
 	} {
@@ -210,12 +210,11 @@ func GoneBy(erased time.Time, changelog map[string]string) (*time.Time, string) 
 			"example to 86400000 (a day): the receipt of a repeated command then has a time"
 	}
 	by := erased.Add(2*lag + deleted).UTC()
-	return &by, "two cleanings, each within max.compaction.lag.ms, with delete.retention.ms in " +
-		"between, and the time that they take. Kafka closes the segment at work only when a " +
-		"record arrives, so the partition has to be written to once a lag: a service with input " +
-		"does so. Kafka counts the lag from the timestamp of a segment's first batch, and the " +
-		"changelog's records have the timestamps of the raw ones: where those lie in the future, " +
-		"it takes that much longer"
+	return &by, "by then Kafka's cleaner has removed the state and then the id from the " +
+		"changelog's files: two runs, each within max.compaction.lag.ms, and " +
+		"delete.retention.ms between them. It takes longer by the time of the runs, by as much " +
+		"as the timestamps of raw records lie in the future, and while the partition is not " +
+		"written to"
 }
 
 // milliseconds reads a setting; -1 if it is no time.
@@ -238,8 +237,8 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 			"both together. What stays is a keyed hash and the raw offset above, so that " +
 			"\"state verify\" can still compute the user's records"}, nil
 	case len(kept.Account) == 0:
-		return Account{Note: "no account lies apart: the user has come back and has it, or never " +
-			"had a release"}, nil
+		return Account{Note: "no separate account is kept: the user has come back and goes on " +
+			"with it, or never had a release"}, nil
 	}
 	a := Account{Kept: true, Note: "kept under the keyed hash above, without the id and without " +
 		"any place: number, times and ε of releases, and the last step. "}
@@ -260,10 +259,10 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 		// Rounded up to days: it would tell the minute of the last release.
 		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
 		a.NeededUntil = &until
-		a.Note += "From that day on no window of the budget holds any of it: it can go then, " +
-			"with --reset-budget"
+		a.Note += "From needed_until on it no longer counts in the budget: it may then be " +
+			"erased too, with --reset-budget"
 	default:
-		a.Note += "No budget is set, so nothing depends on it but the sums that are reported"
+		a.Note += "No budget is set, so it serves nothing but the sums that are reported"
 	}
 	return a, nil
 }
@@ -305,22 +304,23 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	list := []string{
-		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
-		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
+		fmt.Sprintf("raw topic %s: %s%s", e.o.Topics.Raw, raw, keepShort),
+		fmt.Sprintf("sanitized topic %s: %s%s", e.o.Topics.Sanitized, sanitized, keepShort),
 		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
 			"of each refused record, of which outside_map says something about the place",
 			e.o.Topics.DeadLetters, dead),
 		foldersRemain,
 		"the keyed hash above, with the raw offset, in the changelog",
-		"replays of the raw topic, and their states",
-		"users' own models (personal models), if there is one of this user",
-		"that there was an erasure, to readers of the sanitized records: the user's next " +
-			"estimate starts from the map's popular places and not from the one before",
+		"topics and state folders of \"geodither replay\", if there was one",
+		"models that were trained on fixes of the user, personal ones too: train them again " +
+			"without the user",
+		"that there was an erasure, to readers of the sanitized records: if the user " +
+			"comes back, the first estimate starts from the map's popular places",
 		downstreamRemains,
 	}
 	if s := e.o.Smoothed; s != nil {
-		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
-			s.Topics.Sanitized))
+		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention%s",
+			s.Topics.Sanitized, keepShort))
 	}
 	if c := e.o.Counted; c != nil {
 		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
@@ -332,10 +332,11 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 
 // What remains after each erasure.
 const (
-	foldersRemain = "state folders: a running instance's follows in fifteen seconds. One of " +
-		"an instance that is stopped, or that had the partition before or was its standby, keeps " +
-		"its copy until it restores the partition; stores that were set aside (store.aside-N) " +
-		"keep it. Remove those: \"geodither state reset\""
+	keepShort     = ". Kafka cannot delete one person's records: keep the retention short"
+	foldersRemain = "state folders: a running instance's is erased within fifteen seconds. One " +
+		"of an instance that is stopped, or that had the partition before or was its standby, " +
+		"keeps its copy until it restores the partition; stores that were set aside " +
+		"(store.aside-N) keep theirs. Remove such copies with \"geodither state reset\""
 	downstreamRemains = "everything downstream of the topics, and backups"
 	hoursRemain       = "the hours in which the user has counted on a day that is not closed, " +
 		"without a place, under the SHA-256 of the id. It has no key: a reader who has a list of " +
@@ -419,8 +420,8 @@ func (f follower) partitionThere(
 		f.about[users[name]] = f.erased + "Its state folder: " + local.about(name)
 		if is.pending {
 			pending++
-			f.about[users[name]] = fmt.Sprintf("asked for in the changelog of the service that "+
-				"%s, which has not done it yet: repeat this command", f.does)
+			f.about[users[name]] = fmt.Sprintf("asked for, but not erased yet, in the "+
+				"service that %s: repeat this command", f.does)
 		}
 	}
 	return pending, err
