@@ -314,7 +314,7 @@ func (s *smoothing) gained(apart time.Duration) string {
 	if apart >= rareReleases {
 		text += "WARNING: releases are " + tune.Short(apart) + " apart. On the sample's buses, " +
 			"radii of such plans held 81 to 87 % instead of 95 (84 to 91 before), and smoothing " +
-			"raised the mean error by 6 to 8 %\n"
+			"raised the mean error by 6 to 9 %\n"
 	}
 	return text
 }

@@ -38,8 +38,8 @@ config they include making topics, and with the sections smooth or counts there 
 smooth" and "geodither counts". The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
-"consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, and "replay"
-writes to topics of its own.`,
+"consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, "replay" writes to
+topics of its own, and "state rebuild-changelog" makes the changelog: it needs Create.`,
 		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
   geodither topics acls -c geodither.yml --principal User:geodither --strimzi fleet`,
 		Args: cli.NoArgs,

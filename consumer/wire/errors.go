@@ -56,7 +56,8 @@ func Refused(op string, code kafka.Error) *Error {
 	e := &Error{Op: op, Temporary: Temporary(code), Err: code}
 	switch code {
 	case kafka.TopicAuthorizationFailed:
-		e.Hint = "grant this client Read and Describe on the topic"
+		e.Hint = "grant this client Read and Describe on the topic, or correct its name: " +
+			"without these rights Kafka does not say whether a topic exists"
 	case kafka.GroupAuthorizationFailed:
 		e.Hint = "grant this client Read on the consumer group"
 	case kafka.ClusterAuthorizationFailed:

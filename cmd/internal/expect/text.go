@@ -180,16 +180,17 @@ func (s Summary) Verdict() string {
 	return fmt.Sprintf(which, cli.Duration(max(lasts, time.Minute)), text, after, s.When())
 }
 
-// LogValue returns the essentials for a log; "model inspect" prints the rest. Errors while the
-// budget lasts and after it are there only if the simulated tracks spend it.
+// LogValue returns the essentials for a log; "model inspect" prints the rest. The errors are those
+// of Judged. How long the budget lasts, and the error after it, are there only if the simulated
+// tracks spend it.
 func (s Summary) LogValue() slog.Value {
+	estimate, blind := s.Judged()
 	attrs := []slog.Attr{
-		slog.Float64("estimate_mean_m", Whole(s.Estimate.Mean)),
-		slog.Float64("blind_mean_m", Whole(s.Blind.Mean)),
+		slog.Float64("estimate_mean_m", Whole(estimate.Mean)),
+		slog.Float64("blind_mean_m", Whole(blind.Mean)),
 	}
 	if s.LastsSeconds > 0 {
-		attrs = append(attrs,
-			slog.Float64("estimate_budget_lasting_mean_m", Whole(s.EstimateLasting.Mean)))
+		attrs = append(attrs, slog.Float64("budget_lasts_s", Whole(s.LastsSeconds)))
 	}
 	if s.EstimateSpent != (Errors{}) {
 		attrs = append(attrs,
