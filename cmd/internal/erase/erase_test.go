@@ -20,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -154,6 +155,25 @@ func TestReset(t *testing.T) {
 	servicetest.OK(t, err)
 	if after.Releases != 1 || after.EpsilonSpent != servicetest.Release.Epsilon {
 		t.Errorf("after a reset: %d releases, Σε %v", after.Releases, after.EpsilonSpent)
+	}
+}
+
+// TestNeeded: a receipt says why there is no day on which the account is not needed any more, or
+// what to do from that day on.
+func TestNeeded(t *testing.T) {
+	for want, budget := range map[string]mechanism.Budget{
+		"no budget is set": {}, "user's lifetime needs it forever": {Lifetime: 90},
+		"erase -c FILE --user ID --reset-budget": {Epsilon: 9, WindowSteps: 60},
+	} {
+		w := servicetest.NewWorld(t, 6)
+		o := atwork.Options(w, "first")
+		o.Release.Budget = budget
+		serve(t, w, o, 3)
+		a := run(t, options(o, user)).Receipts[0].Account
+		if !strings.Contains(a.Note, want) || (a.NeededUntil == nil) !=
+			strings.Contains(a.Note, "needed_until is null because") {
+			t.Errorf("%+v: %+v, want %q", budget, a, want)
+		}
 	}
 }
 

@@ -169,7 +169,7 @@ func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, e
 // alone fills in what the service that counts knows of a user, where it is alone.
 func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err error) {
 	r.ErasedAt, r.RawOffset = time.UnixMilli(f.erasedMS).UTC(), f.input
-	r.Account = Account{Note: "counts have no account of ε"}
+	r.Account = Account{Note: "counts have no account of ε, so needed_until is null"}
 	r.Smoothed, r.Counted = notSmoothed, erasedCounted
 	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), r.Changelog)
 	r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
@@ -232,19 +232,19 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 	budget := e.o.Release.Budget
 	switch {
 	case last.Reset:
-		return Account{Note: "dropped, as asked (--reset-budget): should the user come back, the " +
-			"account starts at Σε = 0 beside what is published already, and no guarantee covers " +
-			"both together. What stays is a keyed hash and the raw offset above, so that " +
-			"\"state verify\" can still compute the user's records"}, nil
+		return Account{Note: "dropped, as asked (--reset-budget), so needed_until is null: " +
+			"should the user come back, the account starts at Σε = 0 beside what is published " +
+			"already, and no guarantee covers both together. What stays is a keyed hash and the " +
+			"raw offset above, so that \"state verify\" can still compute the user's records"}, nil
 	case len(kept.Account) == 0:
-		return Account{Note: "no separate account is kept: the user has come back and goes on " +
-			"with it, or never had a release"}, nil
+		return Account{Note: "no separate account is kept, so needed_until is null: the user " +
+			"has come back and goes on with it, or never had a release"}, nil
 	}
 	a := Account{Kept: true, Note: "kept under the keyed hash above, without the id and without " +
 		"any place: number, times and ε of releases, and the last step. "}
 	switch {
 	case budget.Lifetime > 0:
-		a.Note += "A budget for the user's lifetime is set, so it is needed forever"
+		a.Note += "needed_until is null because a budget for the user's lifetime needs it forever"
 	case budget.WindowSteps > 0:
 		var s mechanism.State
 		if err := s.DecodeBinary(kept.Account); err != nil {
@@ -259,10 +259,12 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 		// Rounded up to days: it would tell the minute of the last release.
 		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
 		a.NeededUntil = &until
-		a.Note += "From needed_until on it no longer counts in the budget: it may then be " +
-			"erased too, with --reset-budget"
+		a.Note += "From needed_until on, which is of event time and may be past already, the " +
+			"budget does not need it. Nothing removes it by itself: from that day on run " +
+			"\"geodither erase -c FILE --user ID --reset-budget\""
 	default:
-		a.Note += "No budget is set, so it serves nothing but the sums that are reported"
+		a.Note += "needed_until is null because no budget is set: the account serves nothing but " +
+			"the sums that are reported"
 	}
 	return a, nil
 }
