@@ -161,12 +161,12 @@ func LittleGain(estimate, blind float64) string {
 	case blind <= 0 || gain >= LeastGain:
 		return ""
 	case gain < .005:
-		return "the records are no nearer to the truth than a guess without any: choose fewer " +
-			"and larger releases, or a larger budget"
+		return "the records are no nearer to the truth than a guess without any; to err less: " +
+			"fewer and larger releases, or more of them, at the price of a larger Σε"
 	}
 	return fmt.Sprintf("the records are only %.0f %% nearer to the truth than a guess without "+
-		"any: choose fewer and larger releases, a larger budget, or publish the fleet's counts "+
-		"alone", 100*gain)
+		"any; to err less: fewer and larger releases, more of them, at the price of a larger Σε, "+
+		"or the fleet's counts alone", 100*gain)
 }
 
 // Share returns part / whole, and 0 of nothing.
