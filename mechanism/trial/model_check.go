@@ -57,11 +57,21 @@ func CheckModel(m *mobility.Model) (remarks []Remark) {
 			say("fit", "%s", FitVerdict(*p.Fit)[0])
 		}
 	}
-	if users := p.Report.Users; p.Privacy == nil && users > 0 && users < minUsers {
-		say("few users", "it was learned from %s: it tells about them; train on more, or with "+
-			"--dp-epsilon", plural(users, "user", "users"))
+	if text := FewUsers(m); text != "" {
+		say("few users", "%s", text)
 	}
 	return remarks
+}
+
+// FewUsers is the remark that a model tells about individuals; "" where it does not.
+func FewUsers(m *mobility.Model) string {
+	p := m.Provenance
+	users := p.Report.Users
+	if p.Privacy != nil || users <= 0 || users >= minUsers {
+		return ""
+	}
+	return fmt.Sprintf("it was learned from %s: it tells about them; train on more, or with "+
+		"--dp-epsilon", plural(users, "user", "users"))
 }
 
 // habits are means over cells by popularity, and over classes.

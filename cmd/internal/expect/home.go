@@ -22,6 +22,7 @@ import (
 // Home says what the releases of some nights tell about where somebody sleeps.
 type Home struct {
 	Nights    int     `json:"nights"`
+	Users     int     `json:"users"`     // simulated
 	MedianM   float64 `json:"median_m"`  // distance from the adversary's estimate to the home
 	Posterior float64 `json:"posterior"` // mean probability that the home's own cell is given
 	Releases  float64 `json:"releases"`  // mean number of those that were used
@@ -158,7 +159,7 @@ func (h *habit) plan() {
 
 func homesOf(guesses [][]guess, nights []int) (homes []Home) {
 	for i, n := range nights {
-		h, away := Home{Nights: n}, make([]float64, 0, len(guesses))
+		h, away := Home{Nights: n, Users: len(guesses)}, make([]float64, 0, len(guesses))
 		for _, of := range guesses {
 			away = append(away, 1000*of[i].errorKM)
 			h.Posterior += of[i].posterior

@@ -40,7 +40,8 @@ func TestHomes(t *testing.T) {
 		return homes
 	}
 	free, late, rising := homes(o), homes(within(480)), homes(within(360))
-	if free[0].Nights != 1 || free[1].Nights != 3 || free[0].Releases < 3 || free[0].Releases > 4 ||
+	if free[0].Nights != 1 || free[1].Users != 12 || free[1].Nights != 3 ||
+		free[0].Releases < 3 || free[0].Releases > 4 ||
 		free[1].Releases != 3*free[0].Releases || rising[1].Releases != 3 || late[1].Releases != 0 {
 		t.Errorf("%+v, from 8 h %+v, from 6 h %+v", free, late, rising)
 	}

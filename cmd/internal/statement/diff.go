@@ -21,11 +21,14 @@ const madeAt = "geodither.made_at"
 // passed over in a difference: when a statement was made, and from a file of which name.
 func passed(path string) bool { return path == madeAt || path == "geodither.config" }
 
-// evidence are the fields that a statement has only if a flag asks for them.
+// evidence are the fields that a statement has only if a flag asks for them. Those of simulated
+// vary with few users and few tracks, so a difference there is listed apart and does not count.
 var evidence = map[string][]string{
 	"--audit":    {"geodither.measured"},
-	"--simulate": {"geodither.expected_error", "geodither.home", "geodither.one_moment"},
+	"--simulate": append([]string{"geodither.one_moment"}, simulations...),
 }
+
+var simulations = []string{"geodither.expected_error", "geodither.home"}
 
 // effects say what a changed field does to the accounts of ε.
 var effects = map[string]string{
@@ -41,7 +44,8 @@ var effects = map[string]string{
 
 // Diff writes in which fields a statement differs from an earlier one, which is YAML of this
 // package, and returns how many these are. Of texts it writes the sentences that differ, and of
-// fingerprints the settings. It compares evidence only where both have it.
+// fingerprints the settings. It compares evidence only where both have it, and nothing that the
+// earlier statement fills in and the new one asks for.
 func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error) {
 	var text strings.Builder
 	if err := YAML(&text, now); err != nil {
@@ -55,7 +59,41 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error
 	if err != nil {
 		return 0, err
 	}
-	left := ""
+	before, after, left := compared(before, after, asks(now))
+	changed, figures := "", ""
+	for _, f := range after {
+		old := before.value(f.path)
+		switch {
+		case passed(f.path) || old == f.value:
+		case below(simulations)(f):
+			figures += "\n" + difference(f.path, old, f.value)
+		default:
+			changed += "\n" + difference(f.path, old, f.value) + now.effect(f.path, old)
+			differences++
+		}
+	}
+	for _, f := range before {
+		if !after.has(f.path) {
+			changed += "\n" + difference(f.path, f.value, "")
+			differences++
+		}
+	}
+	if figures != "" {
+		figures = "\nEvidence, not counted: differences within the simulation's noise mean " +
+			"nothing.\n" + figures
+	}
+	verdict := "no field differs."
+	if differences > 0 {
+		verdict = fmt.Sprintf("differences: %d.", differences)
+	}
+	_, err = fmt.Fprintf(out, "Compared with the statement of %s, %s\n%s%s%s",
+		before.value(madeAt), verdict, left, changed, figures)
+	return differences, err
+}
+
+// compared leaves out what only one of two statements can have: evidence, and what the earlier
+// one's reader has filled in. left has a line for each.
+func compared(before, after fieldList, asks []string) (_, _ fieldList, left string) {
 	for _, flag := range slices.Sorted(maps.Keys(evidence)) {
 		paths := evidence[flag]
 		if has := after.evident(paths); has != before.evident(paths) {
@@ -64,39 +102,37 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error
 				flag, either(has, "new", "earlier"))
 		}
 	}
-	var changed []string
+	var filled, names []string
 	for _, f := range after {
-		old := before.value(f.path)
-		if passed(f.path) || old == f.value {
-			continue
-		}
-		text := difference(f.path, old, f.value)
-		if why := effects[f.path]; why != "" && old != "" {
-			text += "  " + strings.Join(cli.Wrap("WARNING: "+why, width-4), "\n  ") + "\n"
-		}
-		if other, err := hex.DecodeString(old); f.path == "geodither.settings" && err == nil &&
-			now.differences != nil {
-			text += "  different: " + now.differences(other) + "\n"
-		}
-		changed = append(changed, text)
-	}
-	for _, f := range before {
-		if !after.has(f.path) {
-			changed = append(changed, difference(f.path, f.value, ""))
+		if slices.Contains(asks, f.why) && before.evident([]string{f.path}) {
+			name := strings.TrimPrefix(f.path, "deployment.basic.")
+			filled, names = append(filled, f.path),
+				append(names, strings.TrimPrefix(name, "geodither."))
 		}
 	}
-	since := "Compared with the statement of " + before.value(madeAt)
-	if len(changed) == 0 {
-		_, err = fmt.Fprintf(out, "%s, no field differs.\n%s", since, left)
-		return 0, err
+	if len(filled) > 0 {
+		left += "Not compared: what you filled in: " + strings.Join(names, ", ") + ".\n"
 	}
-	_, err = fmt.Fprintf(out, "%s, differences: %d.\n%s\n%s", since, len(changed), left,
-		strings.Join(changed, "\n"))
-	return len(changed), err
+	// The figures of such a warning are compared where they stand.
+	simulated := func(f field) bool { return strings.HasPrefix(f.value, homeWarning) }
+	return slices.DeleteFunc(before.without(filled), simulated),
+		slices.DeleteFunc(after.without(filled), simulated), left
 }
 
-// field is a value of a statement, such as geodither.step_s, as text.
-type field struct{ path, value string }
+// effect says what a changed field means, beyond its values.
+func (s *Sheet) effect(path, old string) (text string) {
+	if why := effects[path]; why != "" && old != "" {
+		text = "  " + strings.Join(cli.Wrap("WARNING: "+why, width-4), "\n  ") + "\n"
+	}
+	if other, err := hex.DecodeString(old); path == "geodither.settings" && err == nil &&
+		s.differences != nil {
+		text += "  different: " + s.differences(other) + "\n"
+	}
+	return text
+}
+
+// field is a value of a statement, such as geodither.step_s, as text, and why it is null.
+type field struct{ path, value, why string }
 
 type fieldList []field
 
@@ -152,7 +188,7 @@ func fields(text []byte) (list fieldList, err error) {
 				walk(under(strconv.Itoa(i+1)), item)
 			}
 		case yaml.ScalarNode:
-			list = append(list, field{path, n.Value})
+			list = append(list, field{path, n.Value, strings.TrimPrefix(n.LineComment, "# ")})
 		default: // a statement has neither aliases nor further documents
 		}
 	}

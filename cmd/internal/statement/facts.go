@@ -53,7 +53,7 @@ type Sheet struct {
 	Topics   topics.Set // their names
 	StateDir string
 	MaxAhead time.Duration
-	Warnings []string // of "config lint"
+	Warnings []string // of "config lint"; warned has all
 
 	Release    mechanism.Options // with the defaults that the statement needs filled in
 	Step       time.Duration

@@ -34,8 +34,8 @@ func Markdown(out io.Writer, s *Sheet) error {
 	parts = append(parts,
 		"## 3. Risks to the persons", prose(risks(s)),
 		"### The model and the settings", prose(preprocessing), prose(model(s)))
-	if len(s.Warnings) > 0 {
-		parts = append(parts, "### What \"geodither config lint\" warns of", items(s.Warnings)+"\n")
+	if list := warned(s); len(list) > 0 {
+		parts = append(parts, "### Warnings", items(list)+"\n")
 	}
 	parts = append(parts, "## 4. Measures", prose(measures(s)),
 		"### The guarantee", prose(guarantee(s)),
@@ -140,7 +140,7 @@ of somebody who stays in one place tell that place apart from others.%s
 radius.`,
 		either(s.pseudonym(), "pseudonym", "user id"),
 		when(s.high(), " Over a day the sum is high with these settings."),
-		when(len(s.Homes) > 0, " "+homes(s)))
+		when(homes(s) != "", " "+homes(s)))
 }
 
 func measures(s *Sheet) string {

@@ -376,7 +376,8 @@ func TestExample(t *testing.T) {
 	}
 	for line := range strings.Lines(text + markdown) {
 		tabled := strings.HasPrefix(line, "|") || strings.Contains(line, "null  # ") ||
-			strings.HasPrefix(strings.TrimSpace(line), "settings: ")
+			strings.HasPrefix(strings.TrimSpace(line), "settings: ") ||
+			strings.HasPrefix(line, "  - \"") // a warning
 		if len([]rune(line)) > 101 && !tabled {
 			t.Errorf("a line of %d characters: %s", len([]rune(line)), line)
 		}
@@ -389,6 +390,7 @@ var exampleHeadings = []string{
 	"Who is involved", "When something is released", "Data, and what is not protected",
 	"Retention", "2. Necessity and proportionality", "What one release reveals",
 	"What many releases reveal", "3. Risks to the persons", "The model and the settings",
+	"Warnings",
 	"4. Measures", "The guarantee", "The noise key", "Faults", "Erasure", "Measured attacks",
 	"Sources", "5. To fill in",
 }
@@ -811,6 +813,12 @@ func TestDiffEvidence(t *testing.T) {
 	full.Homes, full.NoMoment = []expect.Home{{Nights: 7}}, "no reason"
 	other := *full
 	other.Expected = &expect.Summary{Tracks: 3, Estimate: expect.Errors{Mean: 70}}
+	other.Homes = []expect.Home{{Nights: 7, Users: 4, Posterior: .2}} // also a warning
+	audited := s.sheet()
+	failed := s.report(audited)
+	failed.Findings = []string{"a finding"}
+	s.ok(audited.AddAudit(s.saved(failed)))
+	audited.Expected, audited.Homes, audited.NoMoment = full.Expected, full.Homes, full.NoMoment
 	written := func(sheet *Sheet) string {
 		text, _, _ := s.both(sheet)
 		return text
@@ -826,11 +834,16 @@ func TestDiffEvidence(t *testing.T) {
 			fmt.Sprintf(audit, "earlier"), fmt.Sprintf(simulated, "earlier"),
 		}, true},
 		{bare, full, []string{fmt.Sprintf(audit, "new"), fmt.Sprintf(simulated, "new")}, true},
-		{full, &other, []string{"geodither.expected_error.estimate_mean_m\n  - 0\n  + 70"}, false},
+		{full, &other, []string{
+			"Evidence, not counted: differences within the simulation's noise mean nothing.\n\n" +
+				"geodither.expected_error.estimate_mean_m\n  - 0\n  + 70",
+			"geodither.home\n",
+		}, true},
+		{full, audited, []string{"geodither.measured.1.findings\n  - 0\n  + 1"}, false},
 	} {
 		got := s.diff(written(c.before), c.now)
 		if strings.Contains(got, "no field differs") != c.same ||
-			strings.Contains(got, "Not compared") != c.same {
+			strings.Contains(got, "Not compared") != (c.same && c.now != &other) {
 			t.Errorf("same fields %t:\n%s", c.same, got)
 		}
 		for _, want := range c.says {
@@ -860,9 +873,41 @@ func TestRemedies(t *testing.T) {
 		}
 		s := newService(t, "{mechanism: codebook, epsilon: 2, interval: 3h, budget: "+
 			c.budget+open+"}", "")
-		if got := flat(homes(s.sheet())); !strings.Contains(got, c.want) {
+		sheet := s.sheet()
+		sheet.Homes = []expect.Home{{Nights: 1, Users: 4}}
+		if got := flat(homes(sheet)); !strings.Contains(got, c.want) {
 			t.Errorf("hours %q, budget %s: no %q in %q", c.hours, c.budget, c.want, got)
 		}
+	}
+}
+
+// TestWarned: a model of few users and a home that is found are warnings, in both formats.
+func TestWarned(t *testing.T) {
+	s := newService(t, plain, "")
+	sheet := s.sheet()
+	sheet.Expected, sheet.Warnings = &expect.Summary{Tracks: 3}, nil
+	sheet.Homes = []expect.Home{{Nights: 1, Users: 4, Posterior: .19}}
+	for _, c := range []struct {
+		users     int64
+		posterior float64
+		want      []string
+	}{
+		{20, .19, nil},
+		{6, .19, []string{"model " + s.model.ID() + ": it was learned from 6 users"}},
+		{20, .2, []string{"simulated home: after 7 nights the own cell of a user's home has"}},
+	} {
+		model := s.model.Copy()
+		model.Provenance.Report.Users = c.users
+		sheet.Models[0].Model = model
+		sheet.Homes = append(sheet.Homes[:1], expect.Home{Nights: 7, Posterior: c.posterior})
+		text, markdown, values := s.both(sheet)
+		list, _ := s.at(values, "geodither.warnings").([]any)
+		if len(list) != len(c.want) || strings.Contains(markdown, "### Warnings") !=
+			(len(list) > 0) {
+			t.Errorf("%d users, %v: warnings %q", c.users, c.posterior, list)
+		}
+		s.wording("YAML", text, append(c.want, "(simulated, 4 users who are nobody"), nil)
+		s.wording("Markdown", markdown, c.want, nil)
 	}
 }
 
@@ -876,6 +921,25 @@ func TestDiff(t *testing.T) {
 	if got := diff(text, later); got !=
 		"Compared with the statement of 2026-11-23T12:00:00Z, no field differs.\n" {
 		t.Errorf("the same settings a day later: %s", got)
+	}
+
+	filled := text
+	for _, f := range []struct{ ask, by string }{
+		{"name: null", "name: Fleet map"},
+		{"data_curators: null", "data_curators: [one, other]"},
+		{"raw: null", "raw: 7 days"},
+	} {
+		filled = strings.Replace(filled, f.ask, f.by, 1)
+	}
+	want := "no field differs.\nNot compared: what you filled in: name, data_curators, " +
+		"retention.raw.\n"
+	if got := diff(filled, later); !strings.HasSuffix(got, want) {
+		t.Errorf("of a statement that was filled in: %s, want %s", got, want)
+	}
+	want = "differences: 1.\n\ngeodither.budget.lifetime\n  - 90\n  + null\n"
+	limited := strings.Replace(text, "lifetime: null", "lifetime: 90", 1)
+	if got := diff(limited, later); !strings.Contains(got, want) {
+		t.Errorf("of a limit that was dropped: %s", got)
 	}
 
 	later = newService(t, strings.Replace(plain, "epsilon: 18", "epsilon: 36", 1), "").sheet()

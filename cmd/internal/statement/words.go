@@ -10,9 +10,11 @@ import (
 	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // The texts that the YAML and the Markdown share. Blank lines separate paragraphs, and a line that
@@ -164,11 +166,16 @@ The last release before and the first one after still tell something of the plac
 
 // homes says what nights at home tell, which has to be simulated.
 func homes(s *Sheet) string {
-	text := `What an observer learns of a home, if a user is there every night from 21 to 6 h and
-reports, and the observer knows that habit, the model and the settings (simulated, nobody's data):`
+	if len(s.Homes) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(`What an observer learns of a home, if a user is there every night from 21
+to 6 h and reports, and the observer knows that habit, the model and the settings (simulated, %s
+who are nobody: of so few, small differences between settings are noise and mean nothing):`,
+		cli.Quantity(int64(s.Homes[0].Users), "user"))
 	for i, h := range s.Homes {
-		text += fmt.Sprintf(`%s after %d night%s the estimate is %s, and the home's own cell has a
-probability of %.2g`, when(i > 0, ";"), h.Nights, when(h.Nights != 1, "s"),
+		text += fmt.Sprintf(`%s after %s the estimate is %s, and the home's own cell has a
+probability of %.2g`, when(i > 0, ";"), nights(h),
 			either(h.MedianM < .5, "in the right cell (median)",
 				"off by "+cli.Metres(h.MedianM)+" (median)"), h.Posterior)
 	}
@@ -176,6 +183,33 @@ probability of %.2g`, when(i > 0, ";"), h.Nights, when(h.Nights != 1, "s"),
 		when(!nightsClosed(s.Release.Hours), `leave the nights out of "release.hours", `),
 		either(s.Release.Budget.Lifetime > 0, "lower the lifetime budget",
 			"set a small lifetime budget"))
+}
+
+func nights(h expect.Home) string { return cli.Quantity(int64(h.Nights), "night") }
+
+// homeFound is the mean probability of a home's own cell from which on the statement warns: an
+// observer who guesses then names about one home in five. Of four users, the fewest that are
+// simulated, one who is found nearly for sure is enough.
+const (
+	homeFound   = .2
+	homeWarning = "simulated home: "
+)
+
+// warned are the warnings: of the config, of the models, and of what was simulated.
+func warned(s *Sheet) []string {
+	all := slices.Clone(s.Warnings)
+	for _, m := range s.Models {
+		if text := trial.FewUsers(m.Model); text != "" {
+			all = append(all, "model "+m.ID+": "+text)
+		}
+	}
+	found := func(h expect.Home) bool { return h.Posterior >= homeFound }
+	if at := slices.IndexFunc(s.Homes, found); at >= 0 {
+		all = append(all, fmt.Sprintf("%safter %s the own cell of a user's home has a probability "+
+			"of %.2g: who reads the records finds where people live", homeWarning,
+			nights(s.Homes[at]), s.Homes[at].Posterior))
+	}
+	return all
 }
 
 // nightsClosed reports whether no release is drawn from 21 to 6 h, the nights of homes.

@@ -237,13 +237,14 @@ func simulated(s *Sheet) string {
     estimate_median_m: ` + number(expect.Whole(estimate.Median)) + `
     blind_mean_m: ` + number(expect.Whole(blind.Mean)) + `
     details: |
-` + scalar(6, expected(s)) + when(len(s.Homes) > 0, "\n  home: |\n"+scalar(4, homes(s))) +
+` + scalar(6, expected(s)) + when(homes(s) != "", "\n  home: |\n"+scalar(4, homes(s))) +
 		when(oneMoment(s) != "", "\n  one_moment: |\n"+scalar(4, oneMoment(s))) + "\n"
 }
 
 func warnings(s *Sheet) string {
-	text := "  warnings: " + when(len(s.Warnings) == 0, "[]") + "\n"
-	for _, warning := range s.Warnings {
+	list := warned(s)
+	text := "  warnings: " + when(len(list) == 0, "[]") + "\n"
+	for _, warning := range list {
 		text += "  - " + quote(warning) + "\n"
 	}
 	return text
