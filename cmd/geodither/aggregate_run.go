@@ -434,8 +434,8 @@ func (l *summaryLines) windows(s aggregate.Summary) {
 
 // partial says which windows may hold a part of their time alone.
 func (l *summaryLines) partial(what string, firstMS, lastMS int64) {
-	l.add("partial", "the %s are from %s to %s: a window that starts earlier or ends later has "+
-		"only a part of its reports", what, inUTC(firstMS), inUTC(lastMS))
+	l.add("partial", "the %s are from %s to %s: a window that starts earlier or ends later may "+
+		"have only a part of its reports", what, inUTC(firstMS), inUTC(lastMS))
 }
 
 // fullest names the zones with most vehicles in the window with most vehicles.

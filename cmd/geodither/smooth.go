@@ -23,7 +23,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -67,10 +66,10 @@ With -c alone the command is a service, as "run" is: sanitized topic in, topics.
 record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
 other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. A record
 waits for its user's next release, smooth.lag later or more, and the last ones of a user who falls
-silent for the user's next one. The log then has others_wait_for. A record under a model that the
-config lacks passes unsmoothed; with models it waits for that model, which the log names. No
-account of ε is in its changelog: if that is lost, or other settings come after a kill, start with
-another smooth.group and topics.smoothed, and the sanitized topic fills them.`,
+silent for the user's next one. A record under a model that the config lacks passes unsmoothed; with
+models it waits for that model, which the log names. No account of ε is in its changelog: if that is
+lost, or other settings come after a kill, start with another smooth.group and topics.smoothed, and
+the sanitized topic fills them.`,
 		Example: `  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
   geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet
   geodither smooth -c geodither.yml
@@ -294,13 +293,8 @@ func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error 
 // littleGained is the share of the median radius below which smoothing is hardly worth the wait.
 const littleGained = .05
 
-// rareReleases is how far apart releases are whose smoothed radii are too small on real traces: on
-// the sample's eight buses, under tune's plans for Σε = 10 to 40 with eight keys each. On walks
-// that follow the model, the same plans' radii hold 97 %.
-const rareReleases = 30 * time.Minute
-
-// gained says what later records have told, or nothing of no records. Releases are so far apart.
-func (s *smoothing) gained(apart time.Duration) string {
+// gained says what later records have told, or nothing of no records.
+func (s *smoothing) gained() string {
 	if len(s.before) == 0 {
 		return ""
 	}
@@ -310,11 +304,6 @@ func (s *smoothing) gained(apart time.Duration) string {
 	if after > before*(1-littleGained) {
 		text += "WARNING: this gains little: few releases lie within the lag. Where the model " +
 			"is wrong, estimates can be worse than before and radii too small\n"
-	}
-	if apart >= rareReleases {
-		text += "WARNING: releases are " + tune.Short(apart) + " apart. On the sample's buses, " +
-			"radii of such plans held 81 to 87 % instead of 95 (84 to 91 before), and smoothing " +
-			"raised the mean error by 6 to 9 %\n"
 	}
 	return text
 }
@@ -330,8 +319,7 @@ func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
 	}
 	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
 		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
-	fmt.Fprint(log, s.gained(
-		time.Duration(o.Read.Release.ReleaseInterval)*o.Read.Models[0].Step))
+	fmt.Fprint(log, s.gained())
 	for _, reason := range aggregate.UnsmoothedReasons() {
 		n, which := s.counts.Unsmoothed[reason], ""
 		if reason == aggregate.NoModel {

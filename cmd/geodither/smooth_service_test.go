@@ -70,7 +70,7 @@ smooth: {lag: 4m}
 		t.Errorf("exit %d: %s", code, smoothing.log.String())
 	}
 	got := lines("out.smoothed")
-	requireWords(t, smoothing.log.String(), "others_wait_for=\"the next release of the same user")
+	requireWords(t, smoothing.log.String(), "delay=\"a record waits for its user's next release")
 	again := lines("again.smoothed")
 	for _, line := range again {
 		if !slices.Contains(want, line) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -386,30 +385,22 @@ func TestSmoothRefuses(t *testing.T) {
 func TestSmoothGained(t *testing.T) {
 	for _, c := range []struct {
 		before, after []float64
-		apart         time.Duration
 		want          string
 	}{
-		{nil, nil, time.Hour, ""},
+		{nil, nil, ""},
 		{
 			[]float64{900, 500, 700},
 			[]float64{300, 400, 900},
-			29 * time.Minute,
 			"median radius: 700 m before, 400 m smoothed\n",
 		},
-		{
-			[]float64{700},
-			[]float64{400},
-			30 * time.Minute,
-			"median radius: 700 m before, 400 m smoothed\nWARNING: releases are 30m apart",
-		},
-		{[]float64{700}, []float64{680}, 0, "median radius: 700 m before, 680 m smoothed\nWARNING"},
+		{[]float64{700}, []float64{680}, "median radius: 700 m before, 680 m smoothed\nWARNING"},
 	} {
 		s := &smoothing{before: radii{}, after: radii{}}
 		for i := range c.before {
 			s.before.add(c.before[i])
 			s.after.add(c.after[i])
 		}
-		got := s.gained(c.apart)
+		got := s.gained()
 		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "WARNING") !=
 			strings.Contains(c.want, "WARNING") || c.want == "" && got != "" {
 			t.Errorf("%v to %v: %q, want %q", c.before, c.after, got, c.want)

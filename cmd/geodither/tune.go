@@ -223,7 +223,8 @@ func (f *tuneFlags) read(
 		return nil, err
 	}
 	if out := first.All - first.Inside; out > 0 {
-		fmt.Fprintf(log, "%d of %d fixes lie outside the box and are left out\n", out, first.All)
+		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n", out,
+			first.All)
 	}
 	return first, nil
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -54,14 +53,8 @@ func (f *InputFlags) Words(more []string) (words []string) {
 	for _, path := range slices.Concat(f.Paths, more) {
 		words = append(words, "--in", path)
 	}
-	var columns []string
-	for _, column := range slices.Sorted(maps.Keys(f.columns)) {
-		if name := f.columns[column]; name != column {
-			columns = append(columns, column+"="+name)
-		}
-	}
-	if len(columns) > 0 {
-		words = append(words, "--columns", strings.Join(columns, ","))
+	for _, column := range slices.Sorted(maps.Keys(f.columns)) { // a name may hold a comma
+		words = append(words, "--columns", column+"="+f.columns[column])
 	}
 	return words
 }

@@ -94,9 +94,12 @@ func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
 	n := c.Counts
 	switch {
 	case n.Zone == "" && n.Zones == "":
-		return nil, fmt.Errorf("%s: not set: give the length of a square's side, such as 1km, or "+
-			"a GeoJSON file of polygons%s", name("zone"),
-			strings.TrimSuffix(" ("+name("zones")+")", " ("+name("zone")+")"))
+		file := "a GeoJSON file of polygons"
+		if name("zones") != name("zone") { // in a config
+			file += " as " + name("zones")
+		}
+		return nil, fmt.Errorf("%s: not set: give the length of a square's side, such as 1km, "+
+			"or %s", name("zone"), file)
 	case n.Zone != "" && n.Zones != "":
 		return nil, fmt.Errorf("%s, %s: both are set: keep one", name("zone"), name("zones"))
 	case n.Zones != "" && n.Box != "":

@@ -65,7 +65,7 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			"choose a longer interval or a smaller epsilon, or %s",
 			mechanism.HighEpsilonDay, budget)
 	}
-	if o.Epsilon > mechanism.HighEpsilonDay {
+	if o.Epsilon > mechanism.HighEpsilonDay && o.Near == (law.Near{}) {
 		spend += fmt.Sprintf("; one release of ε = %s is above that alone: it protects little "+
 			"more than a release without noise", Grouped(o.Epsilon))
 	}

@@ -38,8 +38,6 @@ type Tally struct {
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
 	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
-	// Held are the records that "smooth" did not write when it read them.
-	Held int64
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -75,10 +73,6 @@ var Numbers = []Number{
 	{
 		"records_out", logged, "", "", func(t *Tally) int64 { return t.RecordsOut },
 		"sanitized records published",
-	},
-	{
-		"records_held", silent, "", "", func(t *Tally) int64 { return t.Held },
-		"records that \"smooth\" did not write at once: they wait, or have waited",
 	},
 	{
 		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
@@ -221,10 +215,6 @@ func (t *Tally) LogAttrs() []any {
 		if n.Name == latenessAfter {
 			attrs = append(attrs, "lateness", t.Lateness.String())
 		}
-	}
-	if t.Held > 0 && t.RecordsIn > t.RecordsOut+t.DeadLetters {
-		attrs = append(attrs, "others_wait_for",
-			"the next release of the same user, smooth.lag later or more")
 	}
 	return attrs
 }

@@ -209,9 +209,6 @@ func (p *SmoothProcessor) take(
 	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
 		return err
 	}
-	if len(s.open) > 0 {
-		p.tally.Held++
-	}
 	p.store(fx)
 	p.blocks.keep(rec.Key, s, p.stored)
 	return nil

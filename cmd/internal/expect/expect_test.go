@@ -297,7 +297,8 @@ func TestHourOfNeighbours(t *testing.T) {
 	}
 	for name, words := range map[string]string{
 		law.Codebook: "neighbouring cells a release tells 40 % of the pairs apart (mean over " +
-			"these releases; pairs weighted by where the user may be); in the hour before such a " +
+			"these releases; pairs weighted by where the user may be); in the median hour before " +
+			"such a " +
 			"release this mean adds up to ε = 30, in the worst hour to 30",
 		law.Lattice: "neighbouring cells a release uses at most 40 % of its ε on average",
 	} {

@@ -157,9 +157,9 @@ func (m MetricSummary) neighbours(of string) string {
 	text = fmt.Sprintf("\n  between two neighbouring cells a release %s (mean over %s; pairs "+
 		"weighted by where the user may be)", text, of)
 	if h := m.NearEpsilonHour; h.Largest > 0 {
-		text += fmt.Sprintf("; in the hour before such a release this mean adds up to %sε = "+
-			"%.3g, in the worst hour to %.3g, and for some pairs to all of Σε", atMost, h.Median,
-			h.Largest)
+		text += fmt.Sprintf("; in the median hour before such a release this mean adds up "+
+			"to %sε = %.3g, in the worst hour to %.3g, and for some pairs to all of Σε", atMost,
+			h.Median, h.Largest)
 	}
 	return text
 }

@@ -24,6 +24,8 @@ type Following struct {
 	Eraser func() task.Eraser
 	// StartOver says how to begin again where states or input are lost, behind "start".
 	StartOver string
+	// Delay says in the log when a record is written that was read.
+	Delay string
 }
 
 // NewFollowing returns a service that does a job on a sanitized topic, which the options name as
@@ -59,6 +61,7 @@ func (j *following) started() []any {
 	return []any{
 		"group", o.Group, "input_topic", o.Topics.Raw, "output_topic", o.Topics.Sanitized,
 		"partitions", j.service.partitions, "model", o.Model.ID(),
+		"delay", j.Delay,
 	}
 }
 

@@ -19,5 +19,6 @@ func Smoothing(settings engine.SmoothSettings) Following {
 		Eraser: func() task.Eraser { return new(engine.SmoothEraser) },
 		StartOver: "with another group and output topic (smooth.group, topics.smoothed): the " +
 			"input topic fills them",
+		Delay: "a record waits for its user's next release, smooth.lag later or more",
 	}
 }
