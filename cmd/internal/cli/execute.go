@@ -39,12 +39,17 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 	if err == nil {
 		return ExitDone
 	}
+	var wrong UsageError
+	usage := errors.As(err, &wrong)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted") // whatever the command was doing
+		fmt.Fprintln(std.Err, "geodither: interrupted") // whatever the command was doing
+		if usage {
+			return ExitUsage
+		}
+		return ExitFailed
 	}
 	fmt.Fprintf(std.Err, "geodither: %v\n", err)
-	var wrong UsageError
-	if errors.As(err, &wrong) || !begun {
+	if usage || !begun {
 		fmt.Fprintf(std.Err, "see %q\n", cmd.CommandPath()+" --help")
 		return ExitUsage
 	}

@@ -81,11 +81,13 @@ func (d *examination) skip(because string, checks ...string) {
 }
 
 // Patience with brokers. A check that takes longer than checkPatience, and partitionPatience more
-// for each raw partition, is given up: many look at one partition after the other, and one may read
-// a large changelog. The checks after it have laterPatience: the brokers are known to be ailing.
+// for each raw partition up to mostPatient of them, is given up: many look at one partition after
+// the other, and one may read a large changelog. The checks after it have laterPatience: the
+// brokers are known to be ailing.
 const (
 	checkPatience     = 20 * time.Second
 	partitionPatience = 5 * time.Second
+	mostPatient       = 56 // five minutes in all
 	laterPatience     = service.CallPatience
 )
 
@@ -94,8 +96,8 @@ func (d *examination) wait(ctx context.Context) {
 	d.within(ctx, "topic", func(ctx context.Context) {
 		raw := d.o.Topics.Raw
 		have, err := admin.Partitions(ctx, d.client, d.call, raw)
-		if err == nil {
-			d.patience += time.Duration(have[raw]) * partitionPatience
+		if err == nil && d.patience == checkPatience { // else the brokers are known to be ailing
+			d.patience += time.Duration(min(have[raw], mostPatient)) * partitionPatience
 		}
 	})
 }

@@ -52,8 +52,8 @@ type Receipt struct {
 type Account struct {
 	Kept bool `json:"kept"`
 	// NeededUntil is the day from which on no window of the budget holds anything of it: the
-	// account can then go with --reset-budget, and that resets nothing. Nil: it is needed forever,
-	// or none is kept.
+	// account can then go with --reset-budget, if the user has not come back. Nil: it is needed
+	// forever, or none is kept.
 	NeededUntil *string `json:"needed_until"`
 	Note        string  `json:"note"`
 }
@@ -181,7 +181,7 @@ func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err erro
 func (e reporter) countedRemains(ctx context.Context) (list []string, err error) {
 	const counts = "%s, in which the user counted: they name nobody (%s)"
 	for _, t := range []struct{ about, topic string }{
-		{"raw topic %s: %s" + keepShort, e.o.Topics.Raw},
+		{"raw topic %s: %s", e.o.Topics.Raw},
 		{"true counts, topic " + counts, e.o.Topics.Sanitized},
 		{"published counts, topic " + counts, e.o.Counted.Published},
 	} {
@@ -259,9 +259,10 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 		// Rounded up to days: it would tell the minute of the last release.
 		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
 		a.NeededUntil = &until
-		a.Note += "From needed_until on, which is of event time and may be past already, the " +
-			"budget does not need it. Nothing removes it by itself: from that day on run " +
-			"\"geodither erase -c FILE --user ID --reset-budget\""
+		a.Note += "From needed_until on, by the producers' clock, the budget does not need it. " +
+			"Nothing removes it by itself: run \"geodither erase -c FILE --user ID " +
+			"--reset-budget\" after that day, but only if \"geodither state inspect -c FILE " +
+			"--user ID\" finds no state: a user who has come back goes on with this account"
 	default:
 		a.Note += "needed_until is null because no budget is set: the account serves nothing but " +
 			"the sums that are reported"
@@ -306,8 +307,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	list := []string{
-		fmt.Sprintf("raw topic %s: %s%s", e.o.Topics.Raw, raw, keepShort),
-		fmt.Sprintf("sanitized topic %s: %s%s", e.o.Topics.Sanitized, sanitized, keepShort),
+		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
+		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
 		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
 			"of each refused record, of which outside_map says something about the place",
 			e.o.Topics.DeadLetters, dead),
@@ -321,8 +322,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		downstreamRemains,
 	}
 	if s := e.o.Smoothed; s != nil {
-		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention%s",
-			s.Topics.Sanitized, keepShort))
+		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
+			s.Topics.Sanitized))
 	}
 	if c := e.o.Counted; c != nil {
 		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
@@ -334,7 +335,6 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 
 // What remains after each erasure.
 const (
-	keepShort     = ". Kafka cannot delete one person's records: keep the retention short"
 	foldersRemain = "state folders: a running instance's is erased within fifteen seconds. One " +
 		"of an instance that is stopped, or that had the partition before or was its standby, " +
 		"keeps its copy until it restores the partition; stores that were set aside " +

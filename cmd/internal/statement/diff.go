@@ -19,7 +19,10 @@ import (
 const madeAt = "geodither.made_at"
 
 // passed over in a difference: when a statement was made, and from a file of which name.
-func passed(path string) bool { return path == madeAt || path == "geodither.config" }
+func passed(path string) bool {
+	return path == madeAt || path == "geodither.config" ||
+		strings.HasPrefix(path, "geodither.measured.") && strings.HasSuffix(path, ".at")
+}
 
 // evidence are the fields that a statement has only if a flag asks for them. Those of simulated
 // vary with few users and few tracks, so a difference there is listed apart and does not count.
@@ -79,10 +82,12 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error
 		}
 	}
 	if figures != "" {
-		figures = "\nEvidence, not counted: differences within the simulation's noise mean " +
-			"nothing.\n" + figures
+		figures = "\nSimulated figures, not counted: small differences mean nothing.\n" + figures
 	}
 	verdict := "no field differs."
+	if figures != "" {
+		verdict = "only simulated figures differ."
+	}
 	if differences > 0 {
 		verdict = fmt.Sprintf("differences: %d.", differences)
 	}

@@ -835,14 +835,15 @@ func TestDiffEvidence(t *testing.T) {
 		}, true},
 		{bare, full, []string{fmt.Sprintf(audit, "new"), fmt.Sprintf(simulated, "new")}, true},
 		{full, &other, []string{
-			"Evidence, not counted: differences within the simulation's noise mean nothing.\n\n" +
+			"only simulated figures differ.\n\nSimulated figures, not counted: small " +
+				"differences mean nothing.\n\n" +
 				"geodither.expected_error.estimate_mean_m\n  - 0\n  + 70",
 			"geodither.home\n",
 		}, true},
 		{full, audited, []string{"geodither.measured.1.findings\n  - 0\n  + 1"}, false},
 	} {
 		got := s.diff(written(c.before), c.now)
-		if strings.Contains(got, "no field differs") != c.same ||
+		if strings.Contains(got, "differences: ") == c.same ||
 			strings.Contains(got, "Not compared") != (c.same && c.now != &other) {
 			t.Errorf("same fields %t:\n%s", c.same, got)
 		}
@@ -906,7 +907,7 @@ func TestWarned(t *testing.T) {
 			(len(list) > 0) {
 			t.Errorf("%d users, %v: warnings %q", c.users, c.posterior, list)
 		}
-		s.wording("YAML", text, append(c.want, "(simulated, 4 users who are nobody"), nil)
+		s.wording("YAML", text, append(c.want, "(simulated, 4 users who stand for nobody"), nil)
 		s.wording("Markdown", markdown, c.want, nil)
 	}
 }

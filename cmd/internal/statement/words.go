@@ -171,7 +171,7 @@ func homes(s *Sheet) string {
 	}
 	text := fmt.Sprintf(`What an observer learns of a home, if a user is there every night from 21
 to 6 h and reports, and the observer knows that habit, the model and the settings (simulated, %s
-who are nobody: of so few, small differences between settings are noise and mean nothing):`,
+who stand for nobody: of so few, small differences between settings are noise and mean nothing):`,
 		cli.Quantity(int64(s.Homes[0].Users), "user"))
 	for i, h := range s.Homes {
 		text += fmt.Sprintf(`%s after %s the estimate is %s, and the home's own cell has a
@@ -189,9 +189,11 @@ func nights(h expect.Home) string { return cli.Quantity(int64(h.Nights), "night"
 
 // homeFound is the mean probability of a home's own cell from which on the statement warns: an
 // observer who guesses then names about one home in five. Of four users, the fewest that are
-// simulated, one who is found nearly for sure is enough.
+// simulated, one who is found nearly for sure is enough. On a map of few cells the
+// probability must also be homeGain times what a cell has on average.
 const (
 	homeFound   = .2
+	homeGain    = 5
 	homeWarning = "simulated home: "
 )
 
@@ -203,10 +205,13 @@ func warned(s *Sheet) []string {
 			all = append(all, "model "+m.ID+": "+text)
 		}
 	}
-	found := func(h expect.Home) bool { return h.Posterior >= homeFound }
+	cells := float64(s.Models[0].Grid.Cells())
+	found := func(h expect.Home) bool {
+		return h.Posterior >= max(homeFound, homeGain/cells)
+	}
 	if at := slices.IndexFunc(s.Homes, found); at >= 0 {
 		all = append(all, fmt.Sprintf("%safter %s the own cell of a user's home has a probability "+
-			"of %.2g: who reads the records finds where people live", homeWarning,
+			"of %.2g: a reader of the records can find where people live", homeWarning,
 			nights(s.Homes[at]), s.Homes[at].Posterior))
 	}
 	return all
