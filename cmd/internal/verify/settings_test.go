@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -166,6 +167,23 @@ func TestVerifyMovedAfterSettings(t *testing.T) {
 	if users == 0 || got.Users != users || got.Verified || len(got.NotVerified) > 0 ||
 		len(got.Violations) != 1 || got.Violations[0].Kind != verify.OffsetMoved {
 		t.Errorf("%d users are to be compared: %+v", users, got)
+	}
+}
+
+// TestVerifyMovedWithoutDays: a moved offset is found too where the key no longer has the days of
+// the fixes, so that nothing can be said of the results.
+func TestVerifyMovedWithoutDays(t *testing.T) {
+	w := atwork.Served(t, 10, 3)
+	o := atwork.Options(w, "first")
+	const p = 1
+	w.MoveOffset(t, o.Group, p, w.LastMarks(t, o.Topics.Changelog)[p].Input-1)
+	key, err := o.Key.From(noise.DayAt(servicetest.StartMS) + 1)
+	servicetest.OK(t, err)
+	o.Key = key
+	got := atwork.Verify(t, o).Partitions[p]
+	if got.Verified || len(got.NotVerified) != 1 || got.ViolationCount != 1 || got.Equal != 0 ||
+		len(got.Violations) != 1 || got.Violations[0].Kind != verify.OffsetMoved {
+		t.Errorf("%+v", got)
 	}
 }
 
