@@ -267,8 +267,9 @@ func TestReadmeOnKafka(t *testing.T) {
 			write(t, ".", "geodither.yml",
 				strings.Replace(succeed(t, args...).out, "localhost:9092", broker, 1))
 		case "doctor":
-			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 1 {
-				t.Errorf("not one warning:\n%s", out)
+			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 1 ||
+				!strings.Contains(out, "-changelog is not there yet") {
+				t.Errorf("not one warning, or no word on the changelog:\n%s", out)
 			}
 		case "run":
 			service = start(t, nil, args...)

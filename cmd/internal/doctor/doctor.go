@@ -237,6 +237,8 @@ func (d *examination) topics(ctx context.Context) {
 	switch {
 	case n == 0:
 		d.skip(t.Raw+" could not be looked at", ofPartitions...)
+	case changelog == 0:
+		d.skip(t.Changelog+" is not there yet", ofChangelog...)
 	case changelog != n:
 		d.skip(fmt.Sprintf("%s has %d partitions, and %s has %d", t.Changelog, changelog, t.Raw, n),
 			ofChangelog...)
