@@ -32,15 +32,15 @@ type aggregateOptions struct {
 
 // run is one pass over records.
 type aggregation struct {
-	options         aggregateOptions
-	input           *aggregateInput
-	reader          *aggregate.Reader
-	out             *aggregateWriter
-	bar             *cli.Progress
-	records         int64
-	later           []numberedRelease // releases whose records may have an error still
-	seeded          int64             // records that say that their noise came from a seed
-	firstMS, lastMS int64             // times of records; 0: none yet
+	options aggregateOptions
+	input   *aggregateInput
+	reader  *aggregate.Reader
+	out     *aggregateWriter
+	bar     *cli.Progress
+	records int64
+	later   []numberedRelease // releases whose records may have an error still
+	seeded  int64             // records that say that their noise came from a seed
+	times   timeSpan          // of records
 }
 
 // numbered is a fresh release with the number of its record.
@@ -117,8 +117,7 @@ func (r *aggregation) add(record schemas.Sanitized, where string) error {
 	if schemas.HasNote(record.Mechanism, schemas.Seeded) {
 		r.seeded++
 	}
-	r.firstMS = min(cmp.Or(r.firstMS, record.Timestamp), record.Timestamp)
-	r.lastMS = max(r.lastMS, record.Timestamp)
+	r.times.add(timeSpan{record.Timestamp, record.Timestamp})
 	const often = 256
 	if r.records%often == 0 {
 		r.bar.Show(r.records)
@@ -365,7 +364,7 @@ func (r *aggregation) words(s aggregate.Summary) string {
 		return l.String()
 	}
 	l.windows(s)
-	l.partial("records", r.firstMS, r.lastMS)
+	l.partial("records", r.times)
 	l.fullest(zones, s)
 	if s.Smallest < enoughVehicles {
 		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
@@ -432,10 +431,19 @@ func (l *summaryLines) windows(s aggregate.Summary) {
 		100*s.Moved, s.Taught, s.Windows)
 }
 
+// timeSpan is a time from first to last, Unix milliseconds; all 0: none yet.
+type timeSpan struct{ firstMS, lastMS int64 }
+
+// add widens the span by another one.
+func (s *timeSpan) add(more timeSpan) {
+	s.firstMS = min(cmp.Or(s.firstMS, more.firstMS), cmp.Or(more.firstMS, s.firstMS))
+	s.lastMS = max(s.lastMS, more.lastMS)
+}
+
 // partial says which windows may hold a part of their time alone.
-func (l *summaryLines) partial(what string, firstMS, lastMS int64) {
+func (l *summaryLines) partial(what string, of timeSpan) {
 	l.add("partial", "the %s are from %s to %s: a window that starts earlier or ends later may "+
-		"have only a part of its reports", what, inUTC(firstMS), inUTC(lastMS))
+		"have only a part of its reports", what, inUTC(of.firstMS), inUTC(of.lastMS))
 }
 
 // fullest names the zones with most vehicles in the window with most vehicles.

@@ -73,11 +73,11 @@ type countedWindow struct {
 // countsWorker takes the fixes of some files. What all have taken together does not depend on which
 // has taken what.
 type countsWorker struct {
-	days            []map[string]*countedDay // users by name
-	last            int                      // window of the last fix
-	fixes, outside  int64                    // read, and of these in no window
-	refused         int64                    // not plausible
-	firstMS, lastMS int64                    // times of the others; 0: none yet
+	days           []map[string]*countedDay // users by name
+	last           int                      // window of the last fix
+	fixes, outside int64                    // read, and of these in no window
+	refused        int64                    // not plausible
+	times          timeSpan                 // of the others
 }
 
 // countedDay is a user on one day: where the user counts, and in which windows there is a fix.
@@ -159,8 +159,7 @@ func (w *countsWorker) take(r *countsRun, fix schemas.Raw) {
 		w.refused++
 		return
 	}
-	w.firstMS = min(cmp.Or(w.firstMS, fix.Timestamp), fix.Timestamp)
-	w.lastMS = max(w.lastMS, fix.Timestamp)
+	w.times.add(timeSpan{fix.Timestamp, fix.Timestamp})
 	at, ok := r.find(w.last, fix.Timestamp)
 	if !ok {
 		w.outside++
@@ -203,8 +202,7 @@ func (w *countsWorker) merge(other *countsWorker, perDay int) {
 	w.fixes += other.fixes
 	w.outside += other.outside
 	w.refused += other.refused
-	w.firstMS = min(cmp.Or(w.firstMS, other.firstMS), cmp.Or(other.firstMS, w.firstMS))
-	w.lastMS = max(w.lastMS, other.lastMS)
+	w.times.add(other.times)
 	for day, users := range other.days {
 		for name, user := range users {
 			known := w.days[day][name]
@@ -402,8 +400,8 @@ func (r *countsRun) trueWords(l *summaryLines) {
 	fmt.Fprintln(l, "true numbers, without noise: keep them on the trusted side")
 	l.add("fixes", "%d, of these %d outside the days and %d that no device can have; %s",
 		w.fixes, w.outside, w.refused, cli.Quantity(int64(users), "user-day"))
-	if w.lastMS > 0 {
-		l.partial("fixes", w.firstMS, w.lastMS)
+	if w.times != (timeSpan{}) {
+		l.partial("fixes", w.times)
 	}
 	share, text := capWords(seen, counted)
 	l.add("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
