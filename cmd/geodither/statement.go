@@ -38,10 +38,10 @@ model and settings. --simulate adds the error to expect, which "geodither doctor
 what an observer learns of a home in 1, 7, 30 and 90 nights, and a bound on what all records tell
 about one moment. It takes a minute or two on the sample's map, and longer on larger ones.
 
---diff shows only what differs from an earlier statement: "-" was there, "+" is there now. What you
-filled in there is not compared, and what --audit and --simulate add only if both statements have
-it. Simulated figures that differ are shown and do not count. The exit code is then 0 if nothing
-else differs, 1 if something does, and 2 if they could not be compared.`,
+--diff shows only what differs from an earlier statement: "-" was there, "+" is there now. It
+does not compare what you filled in there. It compares what --audit and --simulate add if both
+statements have it. Simulated figures that differ are shown and do not count. The exit code is then
+0 if nothing else differs, 1 if something does, and 2 if they could not be compared.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md
   geodither audit -c geodither.yml --json > audit.json
   geodither statement -c geodither.yml --audit audit.json > statement.yml

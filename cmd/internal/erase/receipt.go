@@ -210,11 +210,10 @@ func GoneBy(erased time.Time, changelog map[string]string) (*time.Time, string) 
 			"example to 86400000 (a day): the receipt of a repeated command then has a time"
 	}
 	by := erased.Add(2*lag + deleted).UTC()
-	return &by, "by then Kafka's cleaner has removed the state and then the id from the " +
-		"changelog's files: two runs, each within max.compaction.lag.ms, and " +
-		"delete.retention.ms between them. It takes longer by the time of the runs, by as much " +
-		"as the timestamps of raw records lie in the future, and while the partition is not " +
-		"written to"
+	return &by, "from then on Kafka's cleaner should have removed the state and then the id from " +
+		"the changelog's files: two runs, each within max.compaction.lag.ms, and " +
+		"delete.retention.ms between them. Three things delay it: the time of the runs, " +
+		"timestamps of raw records that lie in the future, and a partition that is not written to"
 }
 
 // milliseconds reads a setting; -1 if it is no time.

@@ -18,14 +18,14 @@ import (
 // madeAt is the field that always differs.
 const madeAt = "geodither.made_at"
 
-// passed over in a difference: when a statement was made, and from a file of which name.
+// passed over in a difference: when a statement or an audit was made, and the config's file name.
 func passed(path string) bool {
 	return path == madeAt || path == "geodither.config" ||
 		strings.HasPrefix(path, "geodither.measured.") && strings.HasSuffix(path, ".at")
 }
 
-// evidence are the fields that a statement has only if a flag asks for them. Those of simulated
-// vary with few users and few tracks, so a difference there is listed apart and does not count.
+// evidence are the fields that a statement has only if a flag asks for them. Simulated figures
+// vary with few users and few tracks, so a difference in them is listed apart and does not count.
 var evidence = map[string][]string{
 	"--audit":    {"geodither.measured"},
 	"--simulate": append([]string{"geodither.one_moment"}, simulations...),
@@ -81,11 +81,9 @@ func Diff(out io.Writer, earlier []byte, now *Sheet) (differences int, err error
 			differences++
 		}
 	}
-	if figures != "" {
-		figures = "\nSimulated figures, not counted: small differences mean nothing.\n" + figures
-	}
 	verdict := "no field differs."
 	if figures != "" {
+		figures = "\nSimulated figures, not counted: small differences mean nothing.\n" + figures
 		verdict = "only simulated figures differ."
 	}
 	if differences > 0 {

@@ -907,7 +907,7 @@ func TestWarned(t *testing.T) {
 			(len(list) > 0) {
 			t.Errorf("%d users, %v: warnings %q", c.users, c.posterior, list)
 		}
-		s.wording("YAML", text, append(c.want, "(simulated, 4 users who stand for nobody"), nil)
+		s.wording("YAML", text, append(c.want, "(4 simulated users: with so few"), nil)
 		s.wording("Markdown", markdown, c.want, nil)
 	}
 }

@@ -170,9 +170,9 @@ func homes(s *Sheet) string {
 		return ""
 	}
 	text := fmt.Sprintf(`What an observer learns of a home, if a user is there every night from 21
-to 6 h and reports, and the observer knows that habit, the model and the settings (simulated, %s
-who stand for nobody: of so few, small differences between settings are noise and mean nothing):`,
-		cli.Quantity(int64(s.Homes[0].Users), "user"))
+to 6 h and reports, and the observer knows that habit, the model and the settings (%s: with so
+few, small differences between settings mean nothing):`,
+		cli.Quantity(int64(s.Homes[0].Users), "simulated user"))
 	for i, h := range s.Homes {
 		text += fmt.Sprintf(`%s after %s the estimate is %s, and the home's own cell has a
 probability of %.2g`, when(i > 0, ";"), nights(h),
@@ -189,8 +189,8 @@ func nights(h expect.Home) string { return cli.Quantity(int64(h.Nights), "night"
 
 // homeFound is the mean probability of a home's own cell from which on the statement warns: an
 // observer who guesses then names about one home in five. Of four users, the fewest that are
-// simulated, one who is found nearly for sure is enough. On a map of few cells the
-// probability must also be homeGain times what a cell has on average.
+// simulated, one who is found nearly for sure is enough. On a map of few cells the probability must
+// also be homeGain times what a cell has on average.
 const (
 	homeFound   = .2
 	homeGain    = 5
@@ -355,8 +355,8 @@ func trained(m Model) string {
 }
 
 func unprotected(s *Sheet) string {
-	return fmt.Sprintf(`- That a user has a record, the number of records, and their order. They
-show when a shift starts and ends, and its breaks, of somebody who reports only at work.
+	return fmt.Sprintf(`- That a user has a record, the number of records, and their order. For
+somebody who reports only at work they show the start, the end and the breaks of a shift.
 - Time: %s.
 - Who it is: %s. So records of one user can be linked.
 - The model, the map and all settings, which are public.
