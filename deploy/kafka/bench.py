@@ -200,10 +200,12 @@ class Geodither:
         return "counts" in self.process.command or "expected error" in self.process.read()
 
     def profile(self, path):
-        """Writes a CPU profile of the next ten seconds, while the caller goes on."""
+        """Writes a CPU profile of the next ten seconds in a thread, which it returns."""
         path.parent.mkdir(parents=True, exist_ok=True)
         urls = f"http://{self.pprof}/debug/pprof/profile?seconds=10", path
-        threading.Thread(target=urllib.request.urlretrieve, args=urls, daemon=True).start()
+        thread = threading.Thread(target=urllib.request.urlretrieve, args=urls, daemon=True)
+        thread.start()
+        return thread
 
     def requests(self):
         return int(self.metrics().get("geodither_kafka_request_seconds_count", 0))
@@ -360,8 +362,9 @@ class Bench:
         seen = await_("records", 600, lambda: (n := s.records()) > records // 4 and
                       (s.started() or n > records // 2) and n)
         began, broker = s.process.cpu(), cpu(self.broker_pid)
+        profile = None
         if side is Geodither and self.args.profiles:
-            s.profile(self.args.profiles / f"{row['name'].split()[0]}-{number}.pprof")
+            profile = s.profile(self.args.profiles / f"{row['name'].split()[0]}-{number}.pprof")
         await_("the end of the backlog", 3600, lambda: s.records() >= records)
         time.sleep(1)  # the last commit
         worked = records - seen
@@ -374,6 +377,8 @@ class Bench:
         written = changelog / records
         self.note(name, "changelog bytes an event", side, written)
         self.note(name, "max RSS, MB", side, s.process.max_rss_mb())
+        if profile:  # of a short backlog it ends after it
+            profile.join()
         # What a clean stop writes counts too: both keep their last states in memory until then.
         self.note(name, "disk bytes an event", side, s.process.stop() / records)
         changelog = self.log_bytes(s.changelog)
