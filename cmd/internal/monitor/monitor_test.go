@@ -61,7 +61,7 @@ func source(b *Board) Source {
 			Fingerprint: "00ff", Mechanism: "codebook", Epsilon: 2, ModelID: "m",
 			rules: []string{"", "tombstone", "speed > 1", "speed > 1"},
 		},
-		Service: Service{Group: "fleet", Raw: "raw", Sanitized: "out"},
+		Service: Service{Group: "fleet", Input: "raw", Output: "out"},
 		Board:   b, Counters: new(engine.Counters),
 		Certificates: func() map[string]time.Time {
 			return map[string]time.Time{"client": time.Unix(2_000_000_000, 0)}

@@ -42,8 +42,8 @@ type Build struct {
 type Service struct {
 	Group      string `json:"group"`
 	InstanceID string `json:"instance_id,omitempty"` // of a static member
-	Raw        string `json:"raw_topic"`
-	Sanitized  string `json:"sanitized_topic"`
+	Input      string `json:"input_topic"`
+	Output     string `json:"output_topic"`
 }
 
 // Settings are those that determine the published bytes, as far as they are told.

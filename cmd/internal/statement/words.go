@@ -417,9 +417,9 @@ published releases, the model and the settings. They cost no ε.`
 step alone. ε does not cover what the choice of settings says about traces that they were tuned on.`
 	erasure = `"geodither erase -c FILE --user ID > RECEIPT" erases what the service has
 stored of a person: the state in the changelog and in the state folder. The receipt has a keyed hash
-of the id, and the partition and offset of the erasure. It lists what remains and until when: raw
-and sanitized records until their topics' retention ends, state folders of stopped instances,
-replays, mirrors and backups.
+of the id, and the partition and offset of the erasure. It lists what remains and until when: raw,
+sanitized and smoothed records and dead letters until their topics' retention ends, models that were
+trained on the person's fixes, state folders of stopped instances, replays, mirrors and backups.
 
 The account of ε stays under that hash, with the times and ε of past releases, so that a person who
 comes back goes on with it. Another noise key, or another number of partitions, loses the kept
