@@ -91,14 +91,13 @@ type checkup struct {
 }
 
 func (d *checkup) add(check, level, format string, args ...any) {
-	f := doctor.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)}
-	d.findings = append(d.findings, f)
-	d.tell(f)
+	d.tell(doctor.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
 }
 
-// tell prints a finding: on a terminal in lines that fit, elsewhere on one that can be searched. A
-// detail of several lines, such as a config's errors, is indented as one.
+// tell keeps a finding and prints it: on a terminal in lines that fit, elsewhere on one that can be
+// searched. A detail of several lines, such as a config's errors, is indented as one.
 func (d *checkup) tell(f doctor.Finding) {
+	d.findings = append(d.findings, f)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.out == nil || d.over() {
@@ -151,15 +150,14 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	for _, c := range file.Checks(options.WithDefaults()) {
 		d.add(c.Name, c.Level, "%s", c.Remedy)
 	}
-	d.findings = append(d.findings, doctor.Examine(ctx, options, d.tell)...)
+	doctor.Examine(ctx, options, d.tell)
 	if file.Smooths() {
 		second, err := file.SmoothingOf(options)
 		if err != nil {
 			d.add("smooth", doctor.Failure, "%v", err)
-			return
+		} else {
+			doctor.ExamineFollowing(ctx, "smooth", second.Options, second.Smooth, d.tell)
 		}
-		d.findings = append(d.findings,
-			doctor.ExamineFollowing(ctx, "smooth", second.Options, second.Smooth, d.tell)...)
 	}
 	d.counts(ctx, file, options)
 	switch {
@@ -179,10 +177,10 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 	n, err := file.Counting()
 	if err != nil {
 		d.add("counts", doctor.Failure, "%v", err)
-		return
-	}
-	for _, o := range []service.Options{n.Windows, n.Totals} {
-		d.findings = append(d.findings, doctor.ExamineFollowing(ctx, "counts", o, nil, d.tell)...)
+	} else {
+		for _, o := range []service.Options{n.Windows, n.Totals} {
+			doctor.ExamineFollowing(ctx, "counts", o, nil, d.tell)
+		}
 	}
 	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say
 		d.add("fleet", doctor.Unchecked, "not checked, because a check has failed")
@@ -193,8 +191,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 		d.add("counts", doctor.Failure, "%v", err)
 	}
 	s := n.Settings
-	d.findings = append(d.findings, doctor.ExamineFleet(ctx, first, s.Zones.Count()-1,
-		float64(s.PerDay)/s.Epsilon, d.tell)...)
+	doctor.ExamineFleet(ctx, first, s.Zones.Count()-1, float64(s.PerDay)/s.Epsilon, d.tell)
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes

@@ -163,8 +163,6 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
-// nothing is simulated once one has failed.
 // TestDoctorCounts: with the section counts the doctor looks at the topics, groups and rights of
 // the services that count, and at the raw topic's times.
 func TestDoctorCounts(t *testing.T) {
@@ -195,7 +193,7 @@ counts: {epsilon: 1, per_day: 4, zone: 2km}
 			t.Errorf("%s is not looked at: %v", topic, found)
 		}
 	}
-	if strings.Contains(found["counts ok"]+found["counts warning"], "vehicles") {
+	if strings.Contains(found["fleet ok"]+found["fleet warning"], "vehicles") {
 		t.Errorf("there are vehicles in an empty topic: %v", found)
 	}
 	users := map[string]bool{}
@@ -203,17 +201,24 @@ counts: {epsilon: 1, per_day: 4, zone: 2km}
 		users[fix.UserID] = true
 	}
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
+	if _, found := examine(t, write(t, dir, "wrong.yml", strings.Replace(read(t, config),
+		"counts: {epsilon: 1", "counts: {epsilon: -1", 1))); found["fleet unchecked"] == "" ||
+		!strings.Contains(found["counts failure"], "epsilon -1") {
+		t.Errorf("with an ε that cannot be: %v", found)
+	}
 	for epsilon, level := range map[string]string{"1": "warning", "100": "ok"} {
 		_, found = examine(t, write(t, dir, "other.yml", strings.Replace(read(t, config),
 			"counts: {epsilon: 1", "counts: {epsilon: "+epsilon, 1)))
 		words := fmt.Sprintf("%d vehicles in the last %d fixes, ", len(users),
 			len(servicetest.TownFixes()))
-		if !strings.Contains(found["counts "+level], words) {
+		if !strings.Contains(found["fleet "+level], words) {
 			t.Errorf("at ε = %s no %s with %q: %v", epsilon, level, words, found)
 		}
 	}
 }
 
+// TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
+// nothing is simulated once one has failed.
 func TestDoctorTellsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, config := configDir(t, complete)
@@ -238,6 +243,7 @@ func TestDoctorTellsAtOnce(t *testing.T) {
 	for _, skipped := range []string{
 		"rights       not checked, because no broker answers\n",
 		"raw records  not checked, because no broker answers\n",
+		"partitioner  not checked, because no broker answers\n",
 		"accounts' places  not checked, because no broker answers\n",
 		"expectation  not checked, because a check has failed\n",
 	} {

@@ -125,12 +125,16 @@ release: {mechanism: codebook, epsilon: 3, interval: 2m, budget: none}
 		"smooth: {group: town}\n":               "smooth.group: it is the group of the service",
 		"publish: {release: false}\n" + section: "publish.release: false leaves nothing to smooth",
 	} {
-		path := write(t, dir, "wrong.yml", text+wrong)
+		path := write(t, dir, "wrong.yml",
+			text+"counts: {epsilon: 1, per_day: 4, zone: 2km}\n"+wrong)
 		if r := call(t, "config", "lint", "-c", path); r.code != cli.ExitUsage ||
 			!strings.Contains(r.err, words) {
 			t.Errorf("lint of %s: exit %d, %s", wrong, r.code, r.err)
 		}
-		if _, found := examine(t, path); !strings.Contains(found["smooth failure"], words) {
+		// The checks after it are made, or have a line that says why not.
+		if _, found := examine(t, path); !strings.Contains(found["smooth failure"], words) ||
+			found["counts ok"] == "" || found["fleet unchecked"] == "" ||
+			found["expectation unchecked"] == "" {
 			t.Errorf("doctor of %s: %v", wrong, found)
 		}
 	}

@@ -120,7 +120,8 @@ func (d *examination) erasure(ctx context.Context) {
 	}
 	settings, err := admin.Configs(ctx, d.client, d.call, topic, erase.Settings()...)
 	if err != nil {
-		return // the topic's own check says why
+		d.skip("the settings of "+topic+" cannot be read", "erasure")
+		return
 	}
 	erased := time.Now()
 	by, note := erase.GoneBy(erased, settings)

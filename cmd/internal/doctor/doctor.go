@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,17 +46,15 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	d.models()
 	d.stateDir()
 	d.within(ctx, "registry", d.schemas)
-	if !d.brokers(ctx) {
-		d.skip("no broker answers", append([]string{
-			"rights", "transactions", "account", "instances", "erasure", "topic",
-		}, ofPartitions...)...)
-		return d.found
+	if d.brokers(ctx) {
+		d.client = o.Client()
+		d.within(ctx, "rights", d.rights) // first, since it says why others fail
+		d.wait(ctx)
+		d.within(ctx, "transactions", d.transactions)
+		d.topics(ctx)
+	} else {
+		d.skip("no broker answers", ofBrokers...)
 	}
-	d.client = o.Client()
-	d.within(ctx, "rights", d.rights) // first, since it says why others fail
-	d.wait(ctx)
-	d.within(ctx, "transactions", d.transactions)
-	d.topics(ctx)
 	d.add("readers", Unchecked, "doctor cannot see the readers of %s. Each must set "+
 		"isolation.level=read_committed; otherwise it reads the records of aborted transactions, "+
 		"and reads them again when they are published",
@@ -236,32 +235,34 @@ func (d *examination) topics(ctx context.Context) {
 	n, changelog := counts[t.Raw], counts[t.Changelog]
 	switch {
 	case n == 0:
-		d.skip(t.Raw+" could not be looked at", ofPartitions...)
+		d.skip(t.Raw+" could not be looked at", ofRaw...)
+		return
 	case changelog == 0:
 		d.skip(t.Changelog+" is not there yet", ofChangelog...)
 	case changelog != n:
 		d.skip(fmt.Sprintf("%s has %d partitions, and %s has %d", t.Changelog, changelog, t.Raw, n),
 			ofChangelog...)
+	default:
+		d.within(ctx, "accounts' places", func(ctx context.Context) { d.begun = d.homes(ctx, n) })
 	}
-	if n > 0 {
-		if changelog == n {
-			d.within(ctx, "accounts' places", func(ctx context.Context) {
-				d.begun = d.homes(ctx, n)
-			})
-		}
-		d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
-		d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
-		d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
-		if changelog == n {
-			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
-		}
+	d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
+	d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
+	d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
+	if changelog == n {
+		d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
 	}
 }
 
-// Checks that need the raw topic, and those of them that need its changelog too.
+// Checks that need a broker, those of them that need the raw topic, and those of these that need
+// its changelog or its last records too.
 var (
-	ofPartitions = append([]string{"raw records", "group"}, ofChangelog...)
-	ofChangelog  = []string{"accounts' places", "changelog"}
+	ofBrokers = append([]string{
+		"rights", "transactions", "account", "instances", "erasure", "topic",
+	}, ofRaw...)
+	ofRaw = slices.Concat([]string{"retention", "timestamps", "raw records", "group"},
+		ofFixes, ofChangelog)
+	ofChangelog = []string{"accounts' places", "changelog"}
+	ofFixes     = []string{"partitioner", "map", "order"}
 )
 
 // topicsThere looks at the four topics, and returns the partitions of those that are there.
@@ -336,6 +337,9 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 		topics.RetentionBytes, timestampType, batch)
 	if err != nil {
 		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
+		if name == t.Raw {
+			d.skip("the settings of "+name+" cannot be read", "retention", "timestamps")
+		}
 		return
 	}
 	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
@@ -376,6 +380,7 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	})
 	if err != nil {
 		d.add("raw records", Failure, "%v", err)
+		d.skip("the raw records cannot be read", ofFixes...)
 		return
 	}
 	bad := int(seen.refused.Total())
@@ -440,7 +445,7 @@ func (d *examination) fixes(
 func ExamineFleet(
 	ctx context.Context, o service.Options, zones int, scale float64, tell func(Finding),
 ) []Finding {
-	d := newExamination("counts", o, tell)
+	d := newExamination(run, o, tell)
 	d.client = o.Client()
 	raw := d.o.Topics.Raw
 	vehicles, fixes := map[string]bool{}, 0

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,61 @@ func TestDoctorFixes(t *testing.T) {
 		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid),
 			servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
 		servicetest.RequireNoLeak(t, "the findings", []byte(fmt.Sprint(found)), secrets)
+	}
+}
+
+// requireLines requires a finding of each check that always has one: if the check is not made, the
+// finding says why.
+func requireLines(t *testing.T, what string, found []doctor.Finding) {
+	t.Helper()
+	for _, check := range []string{
+		"settings", "state_dir", "broker", "rights", "transactions", "account", "erasure", "topic",
+		"retention", "timestamps", "raw records", "partitioner", "map", "order", "group",
+		"changelog", "readers",
+	} {
+		if !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == check }) {
+			t.Errorf("%s: no line of the check %q in %+v", what, check, found)
+		}
+	}
+}
+
+// TestDoctorUnchecked: a check that is not made has a line of its own, with the reason.
+func TestDoctorUnchecked(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	empty := atwork.Options(w, "unchecked")
+	away, missing := empty, empty
+	away.Brokers, missing.Topics.Raw = []string{"127.0.0.1:1"}, "missing"
+	for _, c := range []struct {
+		name    string
+		options service.Options
+		want    []string
+	}{
+		{"no broker", away, []string{
+			"retention: not checked, because no broker answers",
+			"timestamps: not checked, because no broker answers",
+			"partitioner: not checked, because no broker answers",
+			"map: not checked, because no broker answers",
+			"order: not checked, because no broker answers",
+			"readers: doctor cannot see the readers of ",
+		}},
+		{"no raw topic", missing, []string{
+			"timestamps: not checked, because missing could not be looked at",
+			"partitioner: not checked, because missing could not be looked at",
+			"map: not checked, because missing could not be looked at",
+			"order: not checked, because missing could not be looked at",
+		}},
+		{"no fix", empty, []string{
+			"map: not checked, because no fix could be used",
+			"order: not checked, because no fix could be used",
+		}},
+	} {
+		found := doctor.Examine(t.Context(), c.options, nil)
+		requireLines(t, c.name, found)
+		for _, want := range c.want {
+			if said := atwork.Details(found, doctor.Unchecked); !strings.Contains(said, want) {
+				t.Errorf("%s: no %q in\n%s", c.name, want, said)
+			}
+		}
 	}
 }
 

@@ -121,6 +121,7 @@ func (s *sampled) add(p *engine.Processor, input engine.Input, fix schemas.Raw) 
 // report adds the findings on fixes that are sound and lie wrong, or come too late.
 func (s *sampled) report(d *examination) {
 	if s.fixes == 0 {
+		d.skip("no fix could be used", "map", "order")
 		return
 	}
 	share := func(n int) string {

@@ -107,6 +107,7 @@ func TestDoctorRights(t *testing.T) {
 	}
 	for i, r := range listed {
 		found := doctor.Examine(t.Context(), as(fmt.Sprint("without-", i)), nil)
+		requireLines(t, "without "+r.operation+" on "+r.Name, found)
 		bad := atwork.Details(found, doctor.Failure)
 		for _, part := range []string{"this client may not ", r.operation, r.Name, "topics acls"} {
 			if !strings.Contains(bad, part) {

@@ -50,6 +50,8 @@ func (d *examination) retention(topic string, settings map[string]string) {
 		d.add("timestamps", OK, "%s has those that producers set (%s): max_ahead compares the "+
 			"time of a fix with that of its record, and finds nothing where producers copy the "+
 			"one to the other", topic, timestampType)
+	default:
+		d.skip("the brokers do not tell "+timestampType, "timestamps")
 	}
 }
 
