@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,7 +22,6 @@ func (d *examination) account(ctx context.Context) {
 	look := d.o.AccountCheck(d.client, d.call)
 	err := look.Before(ctx)
 	var lost *account.LostError
-	var other *account.ElsewhereError
 	if err == nil {
 		var partitions int32
 		if partitions, err = look.RawPartitions(ctx); err == nil && d.has(ctx,
@@ -32,14 +32,10 @@ func (d *examination) account(ctx context.Context) {
 		}
 	}
 	cut, problem := d.cut(ctx)
-	if err == nil {
-		err = problem
-	}
+	err = cmp.Or(err, problem)
 	switch {
 	case errors.Is(err, wire.ErrTemporary):
 		d.add("account", Warning, "not known yet, a transaction may be open: %v", err)
-	case errors.As(err, &other):
-		d.add("account", Failure, "%v", other)
 	case err != nil:
 		d.add("account", Failure, "%v", err)
 	case cut:

@@ -138,7 +138,6 @@ func (d *examination) stateDir() {
 		info, statErr := os.Stat(dir)
 		if statErr == nil && !info.IsDir() {
 			err = fmt.Errorf("%s is no folder: name another", dir)
-			break
 		}
 		if statErr == nil || filepath.Dir(dir) == dir {
 			break
@@ -150,13 +149,12 @@ func (d *examination) stateDir() {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		d.add("state_dir", Failure, "the disk is full: free some space (%v)", err)
-		return
 	case err != nil:
 		d.add("state_dir", Failure, "it cannot be made or written: name one below a folder that "+
 			"exists and that this user may write to (%v)", err)
-		return
+	default:
+		d.add("state_dir", OK, "%s can be written", d.o.StateDir)
 	}
-	d.add("state_dir", OK, "%s can be written", d.o.StateDir)
 }
 
 // probeBytes are written to see that there is room: on a full disk an empty file

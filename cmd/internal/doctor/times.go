@@ -36,17 +36,15 @@ func (d *examination) retention(topic string, settings map[string]string) {
 	if topic != d.o.Topics.Raw {
 		return
 	}
-	switch settings[timestampType] {
-	case "LogAppendTime":
+	switch clock := settings[timestampType]; {
+	case clock == "LogAppendTime":
 		d.add("timestamps", OK, "%s has those of the broker's clock (%s): max_ahead compares the "+
 			"time of a fix with when its record arrived", topic, timestampType)
-	case "CreateTime":
-		if d.o.Release.Budget.WindowSteps > 0 {
-			d.add("timestamps", Warning, "%s has those that producers set (%s). The budget counts "+
-				"event time, so a fast clock spends several days' budgets in one. Set %[2]s to "+
-				"LogAppendTime", topic, timestampType)
-			return
-		}
+	case clock == "CreateTime" && d.o.Release.Budget.WindowSteps > 0:
+		d.add("timestamps", Warning, "%s has those that producers set (%s). The budget counts "+
+			"event time, so a fast clock spends several days' budgets in one. Set %[2]s to "+
+			"LogAppendTime", topic, timestampType)
+	case clock == "CreateTime":
 		d.add("timestamps", OK, "%s has those that producers set (%s): max_ahead compares the "+
 			"time of a fix with that of its record, and finds nothing where producers copy the "+
 			"one to the other", topic, timestampType)
