@@ -15,8 +15,8 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
-	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -31,10 +31,10 @@ import (
 // TestMain lets the test binary be the command itself, so that tests can start real processes and
 // kill them. The environment is the same for all tests: no noise key, one secret.
 func TestMain(m *testing.M) {
-	expect.MostTracks = 4
 	if os.Getenv("GEODITHER_TEST_COMMAND") != "" {
-		main()
-		return
+		os.Exit(run(cli.UntilSignal(context.Background()), os.Args[1:], cli.Streams{
+			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Tracks: fewTracks,
+		}))
 	}
 	if os.Getenv(signalsEnv) != "" {
 		endSlowly()

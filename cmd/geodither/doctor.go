@@ -46,7 +46,7 @@ exit code is 1 if something would stop the service or keep it from publishing.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, bar := cmd.Context(), cli.NewProgress(std.Err, nil)
 			defer bar.Done()
-			d := checkup{findings: []doctor.Finding{}, bar: bar}
+			d := checkup{findings: []doctor.Finding{}, tracks: std.Tracks, bar: bar}
 			if !asJSON {
 				// What fails because of an interrupt is no finding.
 				d.out, d.over = std.Out, func() bool { return ctx.Err() != nil }
@@ -81,6 +81,7 @@ exit code is 1 if something would stop the service or keep it from publishing.`,
 type checkup struct {
 	findings []doctor.Finding
 	expected *expect.Summary
+	tracks   int // of expect.Options
 
 	bar  *cli.Progress // nil: none
 	mu   sync.Mutex
@@ -220,7 +221,7 @@ func simulating(ctx context.Context, bar *cli.Progress) func(done, total int64) 
 // it is the user's decision.
 func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Progress) {
 	x, err := expect.Simulate(ctx, o.Model, o.Release,
-		expect.Options{Seed: expect.Seed, Progress: simulating(ctx, bar)})
+		expect.Options{Tracks: d.tracks, Seed: expect.Seed, Progress: simulating(ctx, bar)})
 	if err != nil {
 		d.add("expectation", doctor.Failure, "%v", err)
 		return

@@ -64,7 +64,8 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 	fresh, found := examine(t, config)
 	if !fresh.OK || strings.Count(found["topic ok"], "run will make it") != 3 ||
 		!strings.Contains(found["topic warning"], "run will make it, empty, with 2 partitions") ||
-		fresh.Expected == nil || fresh.Expected.Blind.Mean <= 0 {
+		fresh.Expected == nil || fresh.Expected.Blind.Mean <= 0 ||
+		fresh.Expected.Tracks != fewTracks {
 		t.Errorf("before anything is there: %+v", fresh)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {

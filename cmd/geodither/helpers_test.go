@@ -29,6 +29,9 @@ type result struct {
 	out, err string
 }
 
+// fewTracks is how many tracks commands simulate in tests: these tell a good plan from a bad one.
+const fewTracks = 4
+
 // call runs one command line with nothing on its standard input.
 func call(t *testing.T, args ...string) result {
 	t.Helper()
@@ -39,7 +42,9 @@ func call(t *testing.T, args ...string) result {
 func callWith(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, log bytes.Buffer
-	code := run(t.Context(), args, cli.Streams{In: strings.NewReader(stdin), Out: &out, Err: &log})
+	code := run(t.Context(), args, cli.Streams{
+		In: strings.NewReader(stdin), Out: &out, Err: &log, Tracks: fewTracks,
+	})
 	return result{code, out.String(), log.String()}
 }
 
@@ -67,7 +72,7 @@ func start(t *testing.T, stdin io.Reader, args ...string) *background {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &background{interrupt: cancel, out: new(shared), log: new(shared), code: make(chan int, 1)}
 	go func() {
-		b.code <- run(ctx, args, cli.Streams{In: stdin, Out: b.out, Err: b.log})
+		b.code <- run(ctx, args, cli.Streams{In: stdin, Out: b.out, Err: b.log, Tracks: fewTracks})
 		close(b.code)
 	}()
 	t.Cleanup(func() { b.stop(t) })

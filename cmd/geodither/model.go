@@ -85,7 +85,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 		return err
 	}
 	summary := summarizeModel(model)
-	if summary.Expected, err = f.simulate(cmd, model, std.Err); err != nil {
+	if summary.Expected, err = f.simulate(cmd, model, std); err != nil {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil {
@@ -107,7 +107,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 
 // simulate returns what error to expect of releases, nil if none were asked for.
 func (f *inspectFlags) simulate(
-	cmd *cobra.Command, model *mobility.Model, log io.Writer,
+	cmd *cobra.Command, model *mobility.Model, std cli.Streams,
 ) (*expect.Summary, error) {
 	if f.settings.Path == "" {
 		return nil, nil
@@ -120,11 +120,11 @@ func (f *inspectFlags) simulate(
 	if err := f.settings.Error(errors.Join(err, release.Validate())); err != nil {
 		return nil, err
 	}
-	bar := cli.NewProgress(log, nil)
+	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
 	bar.Phase("simulating", nil)
 	x, err := expect.Simulate(cmd.Context(), model, release, expect.Options{
-		Seed: expect.Seed, Progress: bar.Reporter(cmd.Context(), "steps"),
+		Tracks: std.Tracks, Seed: expect.Seed, Progress: bar.Reporter(cmd.Context(), "steps"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("simulating: %w", err)

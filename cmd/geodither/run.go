@@ -60,7 +60,8 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			}
 			host := hosting{path, options, file}
 			return host.serve(cmd.Context(), service.New, func() (stop func()) {
-				return expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)
+				return expect.Log(cmd.Context(), options.Model, options.Release, std.Tracks,
+					options.Logger)
 			})
 		},
 	}

@@ -69,7 +69,7 @@ statements have it. Simulated figures that differ are shown and do not count. Th
 			}
 			if simulate {
 				bar := cli.NewProgress(std.Err, nil)
-				err := sheet.Simulate(cmd.Context(), simulating(cmd.Context(), bar))
+				err := sheet.Simulate(cmd.Context(), std.Tracks, simulating(cmd.Context(), bar))
 				bar.Done()
 				if err != nil {
 					return err

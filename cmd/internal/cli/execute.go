@@ -20,9 +20,10 @@ const (
 
 // Streams are the standard streams. Tests put their own in place and run a whole command.
 type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
+	In     io.Reader
+	Out    io.Writer
+	Err    io.Writer
+	Tracks int // simulated to announce an error; 0: the default of package expect
 }
 
 // Execute runs one command line and returns its exit code. It prints the error, if there is one:

@@ -66,7 +66,7 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 			return nil, err
 		}
 		if number == 0 && s.byWork {
-			s.tracks = int(min(max(mostWork/s.work, leastTracks), float64(MostTracks)))
+			s.tracks = int(min(max(mostWork/s.work, leastTracks), mostTracks))
 		}
 	}
 	s.price()
@@ -211,7 +211,7 @@ const Seed = 1
 
 // Options configure a simulation. The zero value simulates the whole window of the budget.
 type Options struct {
-	Tracks int // default: as many as take a few seconds, from leastTracks to MostTracks
+	Tracks int // default: as many as take a few seconds, from leastTracks to mostTracks
 	Steps  int // from the first to the last of a track; default: see newPlan
 	Seed   uint64
 	// ErrorsAlone leaves Expectation.Metric empty, which saves two fifths of the time.
@@ -226,16 +226,13 @@ type Options struct {
 // 3 s on one core, and what the model alone says takes up to half as much again.
 const (
 	leastTracks = 2
+	mostTracks  = 60
 	mostDays    = 31
 	reportWork  = 5_000 // of a report beside its transitions
 	mostWork    = 3e9
 	// wideCells are as many as short masses leave in a prior, about.
 	wideCells = 12_000
 )
-
-// MostTracks is how many tracks are simulated by default, unless they take too much work. Only
-// tests of commands set it: a few tracks tell a good plan from a bad one there.
-var MostTracks = 60
 
 // monday is when the simulated week of release.hours begins, at the earliest: 2024-01-01.
 const monday = 1_704_067_200_000
@@ -263,7 +260,7 @@ func newPlan(m *mobility.Model, release mechanism.Options, e Options) (p plan, e
 		p.progress = func(int64, int64) error { return nil }
 	}
 	if p.byWork = p.tracks == 0; p.byWork {
-		p.tracks = MostTracks
+		p.tracks = mostTracks
 	}
 	if p.hours, err = hours.New(release.Hours); err != nil {
 		return plan{}, err

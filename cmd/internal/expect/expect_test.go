@@ -240,11 +240,11 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	Log(ended, model, release, logger)()
+	Log(ended, model, release, 0, logger)()
 	if log.Len() > 0 {
 		t.Errorf("after the end of the context: %s", &log)
 	}
-	Log(t.Context(), model, release, logger)() // the race detector sees a line that comes later
+	Log(t.Context(), model, release, 0, logger)() // the race detector sees a line that comes later
 	if lines := strings.Count(log.String(), "\n"); lines > 2 {
 		t.Errorf("%d lines: %s", lines, &log)
 	}
@@ -342,8 +342,8 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 // TestTracks: where tracks are short, all are simulated, and of a whole day 20 or more.
 func TestTracks(t *testing.T) {
 	release := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .02}
-	if x := expected(t, release, Options{Steps: 10}); x.Tracks != MostTracks {
-		t.Errorf("%d tracks of at most %d", x.Tracks, MostTracks)
+	if x := expected(t, release, Options{Steps: 10}); x.Tracks != mostTracks {
+		t.Errorf("%d tracks of at most %d", x.Tracks, mostTracks)
 	}
 	if x := expected(t, release, Options{ErrorsAlone: true}); x.Steps != 1440 || x.Tracks < 20 {
 		t.Errorf("%d tracks of %d steps", x.Tracks, x.Steps)

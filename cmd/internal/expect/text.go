@@ -207,13 +207,15 @@ func Whole(x float64) float64 { return float64(int64(x + .5)) }
 // returned function ends the simulation and waits for it: after it has returned, or once ctx has
 // ended, nothing is logged.
 func Log(
-	ctx context.Context, model *mobility.Model, release mechanism.Options, log *slog.Logger,
+	ctx context.Context, model *mobility.Model, release mechanism.Options, tracks int,
+	log *slog.Logger,
 ) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		x, err := Simulate(ctx, model, release, Options{Seed: Seed, ErrorsAlone: true})
+		e := Options{Tracks: tracks, Seed: Seed, ErrorsAlone: true}
+		x, err := Simulate(ctx, model, release, e)
 		if err != nil || ctx.Err() != nil {
 			return // the service reports the error itself, or is about to end
 		}

@@ -447,10 +447,11 @@ func TestExpected(t *testing.T) {
 	sheet := s.sheet()
 	sheet.Nights = []int{1}
 	steps := int64(0)
-	s.ok(sheet.Simulate(t.Context(), func(done, _ int64) error { steps = done; return nil }))
+	s.ok(sheet.Simulate(t.Context(), 4, func(done, _ int64) error { steps = done; return nil }))
 	service, _, err := config.Service(s.config)
 	s.ok(err)
-	x, err := expect.Simulate(t.Context(), service.Model, service.Release, expect.Options{Seed: 1})
+	x, err := expect.Simulate(t.Context(), service.Model, service.Release,
+		expect.Options{Tracks: 4, Seed: 1})
 	s.ok(err)
 	if want := x.Summary(); steps == 0 || *sheet.Expected != want {
 		t.Errorf("after %d steps: %+v, want %+v", steps, *sheet.Expected, want)
@@ -481,8 +482,8 @@ func TestExpected(t *testing.T) {
 	}, nil)
 	s.oneMoment(sheet)
 	stop := errors.New("stop")
-	if err := sheet.Simulate(t.Context(), func(int64, int64) error { return stop }); !errors.Is(err,
-		stop) {
+	err = sheet.Simulate(t.Context(), 4, func(int64, int64) error { return stop })
+	if !errors.Is(err, stop) {
 		t.Errorf("stopped, it says %v", err)
 	}
 }
