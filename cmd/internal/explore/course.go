@@ -120,8 +120,7 @@ func (c *course) part(
 ) (part *Course, err error) {
 	most := min(from+number, c.Total)
 	err = c.grow(ctx, &c.Done, most, within, c.next, func() {
-		rows := c.rowsOf(from, min(most, c.Done))
-		part = &rows
+		part = new(c.rowsOf(from, min(most, c.Done)))
 	})
 	return part, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"math"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
@@ -139,11 +140,9 @@ func (a *Anatomy) publish(
 	if !out.Kind.Published() {
 		return
 	}
-	estimate := placeOf(out.Estimate)
-	a.Estimate, a.RadiusKM = &estimate, out.RadiusKM
+	a.Estimate, a.RadiusKM = new(placeOf(out.Estimate)), out.RadiusKM
 	if out.Kind != mechanism.Predicted {
-		release := placeOf(out.Release)
-		a.Release = &release
+		a.Release = new(placeOf(out.Release))
 	}
 	e := mechanism.EllipseOf(g, &after.Posterior)
 	a.Ellipse = &Ellipse{e.MajorKM, e.MinorKM, e.AzimuthDeg}
@@ -165,11 +164,7 @@ func (a *Anatomy) draw(
 	}
 	likelihood := e.Likelihoods(out.Release, out.Prior.Cells)
 	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max, 0)
-	least, most := math.Inf(1), 0.
-	for _, l := range likelihood {
-		least, most = min(least, l), max(most, l)
-	}
-	a.LikelihoodRange = most / least
+	a.LikelihoodRange = slices.Max(likelihood) / slices.Min(likelihood)
 	return nil
 }
 
@@ -205,11 +200,7 @@ func (a *Anatomy) set(e *mechanism.Emission, v view, cell grid.Cell) {
 	g, cells := e.Grid(), e.Set()
 	own := e.Surrogate(cell)
 	shown := &Set{Size: len(cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
-	ones := make([]float64, len(cells))
-	for i := range ones {
-		ones[i] = 1
-	}
-	shown.Cells = fieldOf(v, cells, ones, sum, 0)
+	shown.Cells = fieldOf(v, cells, slices.Repeat([]float64{1}, len(cells)), sum, 0)
 	side := g.CellKM()
 	for _, v := range convex.HullOfCells(nil, cells, g.Width()) {
 		shown.Hull = append(shown.Hull,
