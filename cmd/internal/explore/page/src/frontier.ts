@@ -1,4 +1,4 @@
-// What each ε would give a vehicle: the error of the guess against what is spent.
+// What each ε would give a vehicle: the error of the guess, and what is spent.
 
 import { ask, Course, Settings, Summary } from "./api";
 import { element } from "./chart";
@@ -45,15 +45,12 @@ const [width, height, left, right, top, bottom] = [346, 118, 52, 16, 18, 24];
 function draw(points: Point[], own: number, blind: number, take: (epsilon: number) => void): HTMLElement | null {
   if (points.length === 0) return null;
   const high = 1.08 * Math.max(blind, ...points.map((p) => p.km));
-  // Under a budget all of them may cost the same; then they stand by ε.
-  const costs = points.map((p) => p.spent);
-  const by: "spent" | "epsilon" = Math.max(...costs) > 2 * Math.min(...costs) ? "spent" : "epsilon";
-  const [least, most] = [Math.min(...points.map((p) => p[by])), Math.max(...points.map((p) => p[by]))];
-  const x = (p: Point) => left + (Math.log(p[by] / least) / Math.max(1e-9, Math.log(most / least))) * (width - left - right);
+  const [least, most] = [points[0]!.epsilon, points.at(-1)!.epsilon];
+  const x = (p: Point) => left + (Math.log(p.epsilon / least) / Math.max(1e-9, Math.log(most / least))) * (width - left - right);
   const y = (km: number) => top + (1 - km / high) * (height - top - bottom);
   const says = points.map((p) => `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)}, ${metres(p.km)}`).join("; ");
   const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", id: "frontier", role: "img",
-    "aria-label": `Median error of the guess against the sum of ε over the trace. ${says}. Without releases ${metres(blind)}` });
+    "aria-label": `Median error of the guess under each ε over the trace. ${says}. Without releases ${metres(blind)}` });
   for (const [km, text] of [[0, "0"], [blind, metres(blind)]] as const) {
     svg.append(element("line", { x1: left, x2: width - right, y1: y(km), y2: y(km), class: km ? "now" : "axis" }),
       element("text", { x: left - 6, y: y(km) + 4, "text-anchor": "end" }, text));
@@ -68,7 +65,7 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
     dot.append(element("title", {}, `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)} over the trace, median error ${metres(p.km)}`));
     dot.addEventListener("click", () => take(p.epsilon));
     svg.append(dot, element("text", { x: x(p), y: height - 7, "text-anchor": "middle" }, `ε ${sum(p.epsilon)}`));
-    if (here) svg.append(element("text", { x: x(p), y: y(p.km) - 11, "text-anchor": p === points.at(-1) ? "end" : "start" }, metres(p.km)));
+    if (here) svg.append(element("text", { x: x(p), y: y(p.km) + (Math.abs(y(p.km) - y(blind)) < 24 ? 21 : -11), "text-anchor": p === points.at(-1) ? "end" : "start" }, metres(p.km)));
   }
-  return make("figure", {}, svg, make("figcaption", { class: "small" }, `Median error over this trace, by ${by === "spent" ? "what is spent" : "ε: the budget makes the costs equal"}`));
+  return make("figure", {}, svg, make("figcaption", { class: "small" }, "Median error over this trace, by ε: click to choose"));
 }
