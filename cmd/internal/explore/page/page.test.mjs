@@ -108,7 +108,7 @@ async function saved(page, read) {
 const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
 
 // town writes the reports of users, of whom one reports often, and a model of them.
-function town(t, cell, users = 0) {
+function town(t, cell, users = 0, step = 60) {
   const folder = mkdtempSync(join(tmpdir(), "page-"));
   t.after(() => rmSync(folder, { recursive: true }));
   const [traces, model] = [join(folder, "traces.csv"), join(folder, "model.avro")];
@@ -116,9 +116,9 @@ function town(t, cell, users = 0) {
   for (let u = 0; u < users; u++) {
     lines.push(`user-${String(u).padStart(5, "0")},2026-01-26T16:00:00Z,53.4${u % 5},-2.9${u % 7}`);
   }
-  for (let i = 1; i < 400; i++) lines.push(`user-07777,${1769443200 + 60 * i}000,53.4${i % 5},-2.9${i % 7}`);
+  for (let i = 1; i < 400; i++) lines.push(`user-07777,${1769443200 + step * i}000,53.4${i % 5},-2.9${i % 7}`);
   writeFileSync(traces, lines.join("\n"));
-  execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", cell, "--step", "60s",
+  execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", cell, "--step", `${step}s`,
     "--out", model, traces], { stdio: "pipe" });
   return { traces, model };
 }
@@ -293,15 +293,16 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
   await has(`Trace: median${show(course.summary.estimate_m.median / 1000)}Trace: smoothed${show(median(past.off_km))}`);
   await has(`Smoothed, now${show(past.off_km[40])}`);
   const off = course.estimate_x.map((x, i) => Math.hypot(x - course.truth_x[i], course.estimate_y[i] - course.truth_y[i]));
-  for (const [verb, holds] of [["tell more", (i) => past.off_km[i] < off[i]], ["mislead", (i) => past.off_km[i] > off[i]]]) {
+  const same = (i) => show(past.off_km[i]) === show(off[i]);
+  for (const [verb, holds] of [["tell more", (i) => past.off_km[i] < off[i] && !same(i)], ["mislead", (i) => past.off_km[i] > off[i] && !same(i)], ["change nothing", same]]) {
     const i = off.findIndex((_, k) => k > 40 && holds(k));
     await page.locator("#time").fill(String(i));
     await page.waitForFunction((text) => document.querySelector("#day-caption").textContent.includes(text),
-      `At this moment later records ${verb}: ${show(past.off_km[i])} off instead of ${show(off[i])}.`);
+      `At this moment later records ${verb}: ${show(past.off_km[i])} off${same(i) ? "." : ` instead of ${show(off[i])}.`}`);
   }
   assert.equal(course.summary.spent, 50, "the budget is not reached");
   await page.locator("#time").fill(String(course.total - 1));
-  await has("Σε so far50 of 50");
+  await has("Σε in 24 hours50 of 50");
   assert.equal(await page.locator('#day .chart [stroke-dasharray="8 4"][d^=M]').count(), 1);
   await shot(page, "day");
   await page.selectOption("#a-hours", "16:30-17:30");
@@ -313,6 +314,24 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
   await page.click("#day .chart", { position: { x: 300, y: 100 } });
   await settled(page);
   assert.doesNotMatch(page.url(), new RegExp(`fix=${course.total - 1}$`));
+});
+
+test("a trace of several days spends the budget of each 24 hours", async (t) => {
+  const { traces, model } = town(t, "1km", 0, 600); // 66 hours
+  const served = await own(t, ["explore", "--model", model, traces]);
+  const page = await open(t, `${served.url}#view=day&budget=20`, { viewport: { width: 1280, height: 720 } });
+  await settled(page);
+  const c = await page.evaluate(async () => (await fetch("api/course?user=user-07777&epsilon=1&budget=20")).json());
+  assert.ok(c.summary.spent >= 60, `the trace spends ${c.summary.spent}, which is no more than a budget`);
+  const day = c.time_ms.map((now) => c.spent.reduce((sum, x, i) => sum + (c.time_ms[i] <= now && c.time_ms[i] > now - 86_400_000 ? x - (c.spent[i - 1] ?? 0) : 0), 0));
+  for (const i of [5, 100, day.findIndex((x, k) => k > 100 && x < 20), 398].filter((i) => i >= 0)) {
+    await page.locator("#time").fill(String(i));
+    await page.waitForFunction((text) => document.querySelector("#day-facts").textContent.includes(text), `Σε in 24 hours${day[i]} of 20Trace`);
+  }
+  assert.match(await page.textContent("#day"), /Σε of the last 24 hours: at most 20 of 20/);
+  const [spent, budget] = await page.$$eval("#day .stack > :last-child .series", (all) => all.map((e) => e.getAttribute("d").split(/[ML]/).slice(1).map((p) => Number(p.split(" ")[1]))));
+  assert.ok(spent.length > 300 && spent.every((y) => y >= budget[0] - 0.2), "more is drawn than the budget allows");
+  await shot(page, "days");
 });
 
 test("what an attacker learns about two places and a home, within bounds", async (t) => {

@@ -25,10 +25,21 @@ function median(values: Column): number | null {
   return n === 0 ? null : (known[(n - 1) >> 1]! + known[n >> 1]!) / 2;
 }
 
+// lastDay is Σε of the 24 hours up to each report, in whole steps as a budget counts them.
+function lastDay({ map, course: c }: Day): number[] {
+  const step = (i: number) => Math.floor(c.time_ms[i]! / map.step_s / 1000);
+  let first = 0; // report of these hours
+  return c.spent.map((all, i) => {
+    while (step(first) <= step(i) - Math.ceil(86_400 / map.step_s)) first++;
+    return all - (c.spent[first - 1] ?? 0);
+  });
+}
+
 // gain says what later records change.
 function gain(when: string, later: number | null | undefined, then: number | null | undefined): string {
   if (typeof later !== "number" || typeof then !== "number") return "";
-  return ` ${when} ${later < then ? "tell more" : later > then ? "mislead" : "change nothing"}: ${metres(later)} off instead of ${metres(then)}.`;
+  const [now, before] = [metres(later), metres(then)];
+  return ` ${when} ${now === before ? `change nothing: ${now} off` : `${later < then ? "tell more" : "mislead"}: ${now} off instead of ${before}`}.`;
 }
 
 // DayView is the view of a day.
@@ -90,23 +101,28 @@ export class DayView {
   private render(): void {
     const [day] = this.days;
     if (!day) return;
-    const now = this.state.fix;
+    const [now, { course }] = [this.state.fix, day];
     this.map.show(day.map, ...this.days.map((d) => ({ name: named(d.settings), scene: (pen: Pen) => this.paint(pen, d) })));
     const told = this.days.map((d) => off(d.course, d.course.estimate_x, d.course.estimate_y));
-    const blind = off(day.course, day.course.blind_x, day.course.blind_y);
+    const blind = off(course, course.blind_x, course.blind_y);
     const back = this.days.map((d) => d.past.off_km);
     const each = (of: (d: Day, i: number) => string) => this.days.map(of).join(" | ");
+    // A budget is for 24 hours, and a trace may be longer.
+    const limited = this.days.some((d) => d.settings.budget);
+    const spent = this.days.map((d) => (limited ? lastDay(d) : d.course.spent));
+    const most = spent.map((s) => s.reduce((m, x) => Math.max(m, x), 0));
+    const costs = (of: (i: number) => number) => each((d, i) => `${sum(of(i))}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`);
     this.facts.replaceChildren(
       fact("Off now", each((_, i) => metres(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
       fact("Smoothed, now", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
-      fact("Σε so far", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "the sum of ε of the releases up to now, and the budget of a day"),
+      fact(limited ? "Σε in 24 hours" : "Σε so far", costs((i) => spent[i]![now] ?? 0),
+        limited ? "the sum of ε of the releases of the last 24 hours, and the budget for them" : "the sum of ε of the releases up to now"),
       fact("Trace: median", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
       fact("Trace: smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
       fact("Trace: no record", metres(median(blind)), "by the model alone"));
-    const { course } = day;
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
     this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`
-      : `Everybody can smooth the records, at no ε.${gain("At this moment later records", back[0]![now], told[0]![now])}` +
+      : `Anybody can smooth the records, which costs no ε.${gain("At this moment later records", back[0]![now], told[0]![now])}` +
         gain("Over the trace, in the median, they", median(back[0]!), median(told[0]!));
     const spans = { times: course.time_ms, pause: pauseOf(day.map), now, low: 0, width: 430, height: tall(2),
       onPick: (i: number) => {
@@ -122,13 +138,11 @@ export class DayView {
     this.error.replaceChildren(make("h2", {}, "How far off the guess is"), draw({ ...spans,
       label: "Distance from the truth to the guess over the day: at the time, with later records, and without any",
       series: lines, high, ticks: ticks(0, high, 4), tick: (y) => `${sum(y)} km` }));
-    const budget = Math.max(...this.days.map((d) => d.settings.budget));
-    const spent = this.days.map((d) => d.course.spent);
-    const most = 1.06 * Math.max(budget, 1, ...spent.map((s) => s[s.length - 1] ?? 0));
-    this.cost.replaceChildren(make("h2", {}, budget ? `Σε so far, and the budget of ${budget} a day` : "Σε so far, without a budget"), draw({ ...spans,
-      label: `Sum of epsilon over the day${budget ? `, and the budget of ${budget}` : ""}`,
+    const says = limited ? `Σε of the last 24 hours: at most ${costs((i) => most[i]!)}` : "Σε so far, without a budget";
+    const top = 1.06 * Math.max(1, ...most, ...this.days.map((d) => d.settings.budget));
+    this.cost.replaceChildren(make("h2", {}, says), draw({ ...spans, label: says,
       series: [...spent.map((values, i) => ({ values, colour: "accent", dash: i ? "6 4" : "" })),
-        { values: course.time_ms.map(() => budget || null), colour: "truth", dash: "8 4" }],
-      high: most, ticks: ticks(0, most, 4), tick: sum }));
+        ...this.days.map((d, i) => ({ values: course.time_ms.map(() => d.settings.budget || null), colour: "truth", dash: i ? "3 5" : "8 4" }))],
+      high: top, ticks: ticks(0, top, 4), tick: sum }));
   }
 }
