@@ -222,6 +222,11 @@ test("two settings by a split of one picture", async (t) => {
   await settled(page);
   const [whole, alone] = [await ink(page), await page.textContent("#step-facts")];
   await page.click("#split"); // the knobs turn B now
+  await page.setViewportSize({ width: 390, height: 844 });
+  await settled(page);
+  const [a, b] = await page.$$eval("#step div.corner", (all) => all.map((e) => e.getBoundingClientRect()));
+  assert.ok(a.width > 50 && a.right <= b.left, "the name of a half lies on the other one");
+  await page.setViewportSize({ width: 1360, height: 900 });
   await page.selectOption("#a-mechanism", "codebook");
   await page.locator("#a-epsilon").fill("9"); // ε = 4
   await page.locator("#a-epsilon").dispatchEvent("change");

@@ -65,7 +65,7 @@ export function draw(chart: Chart): SVGElement {
     const at = left + (k / marks) * (width - left - right);
     const anchor = k === 0 ? "start" : k === marks ? "end" : "middle";
     svg.append(element("text", { x: at, y: height - 8, "text-anchor": anchor },
-      minute(first + (k / marks) * span, span)));
+      minute(first + (k / marks) * span, span) + (k === 0 ? " UTC" : "")));
   }
   for (const s of chart.series) {
     let path = "";

@@ -285,7 +285,7 @@ export class MapView {
   show(map: MapInfo, ...halves: Half[]): void {
     this.map = map;
     this.halves = halves;
-    this.names.forEach((name, i) => (name.textContent = `${"AB"[i]}: ${halves[i]?.name}`));
+    this.names.forEach((name, i) => (name.textContent = `${"AB"[i]}: ${halves[i]?.name.replaceAll(" = ", "\u00a0=\u00a0")}`));
     for (const part of [...this.names, this.edge]) part.hidden = halves.length < 2;
     if (this.camera.fit(map)) this.opened?.(this.camera, false);
     if (!this.place.isConnected) this.say(MapView.town);

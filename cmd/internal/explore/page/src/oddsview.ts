@@ -55,7 +55,7 @@ export class OddsView {
             { sign: "line", colour: "release", text: "by later ones too" },
             { sign: "dashes", colour: "estimate", text: "the bound e^Σε so far" },
             { sign: "dashes", colour: "release", text: "the bound e^Σε of all" },
-            { sign: "dashes", colour: "truth", text: "the bound of one moment" },
+            { sign: "dashes", colour: "truth", text: "the bound of one moment, if any" },
           ])),
         make("div", { class: "stack" }, this.learned, this.home)));
     this.beside = make("section", { class: "card" }, this.says);

@@ -130,7 +130,7 @@ export interface Entry { sign: Sign | "fill" | "line" | "dashes" | "circle"; col
 
 // entries of the legend of a part.
 function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
-  const list: Entry[] = [{ sign: "fill", colour: "street", text: "the streets" }];
+  const list: Entry[] = [{ sign: "fill", colour: "street", text: "busy cells" }];
   if (shown.truth) list.push({ sign: "disc", colour: "truth", text: "the truth", secret: true });
   if (part === 0 || part === 5) {
     list.push({ sign: "fill", colour: "posterior", text: "observer’s belief" });

@@ -6,7 +6,7 @@ import { distance, likelier, metres, percent, raised, sum } from "./look";
 // mechanisms are the ways of release, in words.
 export const mechanisms: Record<string, string> = {
   codebook: "codebook (default)",
-  lattice: "lattice (near places protected more)",
+  lattice: "lattice (protects near places more)",
   pim: "PIM (the paper’s)",
   knorm: "K-norm (the paper’s)",
   laplace: "Laplace (the paper’s)",
