@@ -289,6 +289,9 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
   const page = await open(t, `${server.url}#view=day&user=bus-4722&fix=40`);
   await settled(page);
   await page.selectOption("#a-lag", "-1");
+  await page.click("#tab-step");
+  assert.equal(await page.isVisible("#a-lag"), false, "a knob does nothing in this view");
+  await page.click("#tab-day");
   await page.selectOption("#a-budget", "50");
   await settled(page);
   const [past, course] = await page.evaluate(() => Promise.all(["past?lag=-1&", "course?"].map(async (q) =>

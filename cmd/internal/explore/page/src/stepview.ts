@@ -149,7 +149,7 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
     if (part === 2) list.push({ sign: "dot", colour: "border", text: "code points, with the share of the expectation" });
   }
   if (a.set && part === 2) list.push({ sign: "fill", colour: "border", text: "the location set" });
-  if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: "its hull" });
+  if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: `its hull${part === 3 && shown.truth ? " (dashed: the shape of the noise)" : ""}` });
   if (a.set?.drift && part === 2 && shown.truth) list.push({ sign: "star", colour: "truth", text: "surrogate", secret: true });
   return list;
 }
