@@ -29,7 +29,7 @@ type result struct {
 	out, err string
 }
 
-// fewTracks is how many tracks commands simulate in tests: these tell a good plan from a bad one.
+// fewTracks is how many tracks commands simulate in tests.
 const fewTracks = 4
 
 // call runs one command line with nothing on its standard input.

@@ -18,12 +18,14 @@ const (
 	ExitUsage  = 2
 )
 
-// Streams are the standard streams. Tests put their own in place and run a whole command.
+// Streams are the standard streams, and what else a test of a whole command puts in place.
 type Streams struct {
-	In     io.Reader
-	Out    io.Writer
-	Err    io.Writer
-	Tracks int // simulated to announce an error; 0: the default of package expect
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+	// Tracks is how many a command simulates to announce an error; 0: as many as package expect
+	// chooses. A few tell a good plan from a bad one in a test.
+	Tracks int
 }
 
 // Execute runs one command line and returns its exit code. It prints the error, if there is one:
