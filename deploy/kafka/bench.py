@@ -377,7 +377,7 @@ class Bench:
         written = changelog / records
         self.note(name, "changelog bytes an event", side, written)
         self.note(name, "max RSS, MB", side, s.process.max_rss_mb())
-        if profile:  # of a short backlog it ends after it
+        if profile:  # takes ten seconds, and a short backlog less
             profile.join()
         # What a clean stop writes counts too: both keep their last states in memory until then.
         self.note(name, "disk bytes an event", side, s.process.stop() / records)

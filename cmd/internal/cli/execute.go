@@ -18,7 +18,7 @@ const (
 	ExitUsage  = 2
 )
 
-// Streams are the standard streams, and what else a test of a whole command puts in place.
+// Streams are the standard streams, and the number of simulated tracks, which tests lower.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer

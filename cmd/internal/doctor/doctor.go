@@ -251,12 +251,13 @@ func (d *examination) topics(ctx context.Context) {
 	}
 }
 
-// Checks that need a broker, those of them that need the raw topic, and those of these that need
-// its changelog or its last records too.
+// Checks, by what they need.
 var (
 	ofBrokers = append([]string{
 		"rights", "transactions", "account", "instances", "erasure", "topic",
 	}, ofRaw...)
+	// ofRaw need the raw topic. Of these, ofChangelog need the changelog too, and ofFixes the last
+	// raw records.
 	ofRaw = slices.Concat([]string{"retention", "timestamps", "raw records", "group"},
 		ofFixes, ofChangelog)
 	ofChangelog = []string{"accounts' places", "changelog"}

@@ -201,7 +201,7 @@ func TestDoctorFixes(t *testing.T) {
 func requireLines(t *testing.T, what string, found []doctor.Finding) {
 	t.Helper()
 	for _, check := range []string{
-		"settings", "state_dir", "broker", "rights", "transactions", "account", "erasure", "topic",
+		"state_dir", "broker", "rights", "transactions", "account", "erasure", "topic",
 		"retention", "timestamps", "raw records", "partitioner", "map", "order", "group",
 		"changelog", "readers",
 	} {

@@ -55,7 +55,7 @@ func (d *examination) add(check, level, format string, args ...any) {
 		check = d.command
 	}
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
-	if d.late != nil && d.late() {
+	if level != Unchecked && d.late != nil && d.late() {
 		found := f.Detail
 		f.Detail = fmt.Sprintf("could not check within %v: the answers come too slowly or not "+
 			"at all", d.patience)
@@ -106,7 +106,7 @@ func (d *examination) wait(ctx context.Context) {
 var errSlow = errors.New("the check takes too long")
 
 // within carries out a check by its deadline. What the check finds later becomes a failure, since
-// nobody may take it for sound.
+// nobody may take it for sound. That other checks are not made because of it is none.
 func (d *examination) within(ctx context.Context, name string, check func(context.Context)) {
 	limited, cancel := context.WithTimeoutCause(ctx, d.patience, errSlow)
 	defer cancel()
@@ -114,7 +114,8 @@ func (d *examination) within(ctx context.Context, name string, check func(contex
 	before := len(d.found)
 	check(limited)
 	late := d.late()
-	if late && len(d.found) == before {
+	said := func(f Finding) bool { return f.Level != Unchecked }
+	if late && !slices.ContainsFunc(d.found[before:], said) {
 		d.add(name, OK, "") // which becomes a failure
 	}
 	if d.late = nil; late {

@@ -49,7 +49,7 @@ func (d *examination) retention(topic string, settings map[string]string) {
 			"time of a fix with that of its record, and finds nothing where producers copy the "+
 			"one to the other", topic, timestampType)
 	default:
-		d.skip("the brokers do not tell "+timestampType, "timestamps")
+		d.skip("the brokers do not report "+timestampType, "timestamps")
 	}
 }
 

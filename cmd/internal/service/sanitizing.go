@@ -35,9 +35,9 @@ func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPl
 func (j *sanitizing) started() []any {
 	o := j.service.options
 	return []any{
-		"group", o.Group, "raw_topic", o.Topics.Raw, "partitions", j.service.partitions,
-		"model", j.Model.ID(), "mechanism", j.mechanism, "epsilon", j.Release.Epsilon,
-		"delta", j.Release.Delta,
+		"group", o.Group, "input_topic", o.Topics.Raw, "output_topic", o.Topics.Sanitized,
+		"partitions", j.service.partitions, "model", j.Model.ID(), "mechanism", j.mechanism,
+		"epsilon", j.Release.Epsilon, "delta", j.Release.Delta,
 	}
 }
 

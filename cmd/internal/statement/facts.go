@@ -182,9 +182,11 @@ func models(file *config.File) ([]Model, error) {
 
 // Simulate works out which error to expect, as "geodither doctor" does, and what nights at home
 // and all records of a moment tell, under the first version of the model. It takes some 20 s of one
-// processor, and on a map of a thousand cells or more minutes.
-// Tracks, of the first, and progress, of the one and then of the other, are of expect.Options.
-func (s *Sheet) Simulate(ctx context.Context, tracks int, progress func(_, _ int64) error) error {
+// processor, and on a map of a thousand cells or more minutes. tracks and progress are those of
+// expect.Options. tracks is for the error alone, and both simulations report to progress.
+func (s *Sheet) Simulate(
+	ctx context.Context, tracks int, progress func(done, total int64) error,
+) error {
 	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
 		expect.Options{Tracks: tracks, Seed: expect.Seed, Progress: progress})
 	if err != nil {

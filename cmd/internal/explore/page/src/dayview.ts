@@ -28,9 +28,10 @@ function median(values: Column): number | null {
 // lastDay is Σε of the 24 hours up to each report, in whole steps as a budget counts them.
 function lastDay({ map, course: c }: Day): number[] {
   const step = (i: number) => Math.floor(c.time_ms[i]! / map.step_s / 1000);
-  let first = 0; // report of these hours
+  let [first, now] = [0, 0]; // the first release of these hours, and their last step
   return c.spent.map((all, i) => {
-    while (step(first) <= step(i) - Math.ceil(86_400 / map.step_s)) first++;
+    if (c.kind[i] !== "refused") now = step(i); // the time of a refused fix is no time
+    while (first < i && (c.kind[first] !== "released" || step(first) <= now - Math.ceil(86_400 / map.step_s))) first++;
     return all - (c.spent[first - 1] ?? 0);
   });
 }

@@ -55,7 +55,7 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
     svg.append(element("line", { x1: left, x2: width - right, y1: y(km), y2: y(km), class: km ? "now" : "axis" }),
       element("text", { x: left - 6, y: y(km) + 4, "text-anchor": "end" }, text));
   }
-  const away = Math.abs(points[0]!.km - blind) > Math.abs(points.at(-1)!.km - blind); // from where the line comes near
+  const away = Math.abs(points[0]!.km - blind) > Math.abs(points.at(-1)!.km - blind); // the text stands where the curve is far from this line
   svg.append(element("text", { x: away ? left + 4 : width - right, y: y(blind) - 5, "text-anchor": away ? "start" : "end" }, "without any release"));
   svg.append(element("polyline", { points: points.map((p) => `${x(p)},${y(p.km)}`).join(" "), class: "series", stroke: "var(--accent)" }));
   for (const p of points) {
@@ -64,7 +64,7 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
     dot.append(element("title", {}, `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)} over the trace, median error ${metres(p.km)}`));
     dot.addEventListener("click", () => take(p.epsilon));
     svg.append(dot, element("text", { x: x(p), y: height - 7, "text-anchor": "middle" }, `ε ${sum(p.epsilon)}`));
-    const below = Math.abs(y(p.km) - y(blind)) < 24; // where other words are
+    const below = Math.abs(y(p.km) - y(blind)) < 24; // the words "without any release" are there
     if (here) svg.append(element("text", { x: x(p), y: y(p.km) + (below ? 21 : -11), "text-anchor": below || p === points.at(-1) ? "end" : "start" }, metres(p.km)));
   }
   return make("figure", {}, svg, make("figcaption", { class: "small" }, "Median error over this trace, by ε: click to choose"));
