@@ -422,8 +422,8 @@ sanitized and smoothed records and dead letters until their topics' retention en
 hours of an open day under a hash of the id without a key, models that were trained on the person's
 fixes, state folders of stopped instances, replays, mirrors and backups.
 
-The account of ε stays under the keyed hash, with the times and ε of past releases, so that a person who
-comes back goes on with it. Another noise key, or another number of partitions, loses the kept
+The account of ε stays under the keyed hash, with the times and ε of past releases, so that a person
+who comes back goes on with it. Another noise key, or another number of partitions, loses the kept
 accounts. "geodither run" refuses to start under another key while such an account is kept, unless
 the operator accepts the loss. A key of which days were destroyed is the same key here. An account
 that was lost, or erased with --reset-budget, starts at 0: then the old ε and the new one add up,
