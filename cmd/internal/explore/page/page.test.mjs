@@ -326,10 +326,13 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
 
 test("a trace of several days spends the budget of each 24 hours", async (t) => {
   const { traces, model } = town(t, "1km", 0, 600); // 66 hours
+  const lines = readFileSync(traces, "utf8").split("\n");
+  writeFileSync(traces, lines.toSpliced(150, 0, "user-07777,2030-01-01T00:00:00Z,0,0").join("\n")); // which is refused
   const served = await own(t, ["explore", "--model", model, traces]);
   const page = await open(t, `${served.url}#view=day&budget=20`, { viewport: { width: 1280, height: 720 } });
   await settled(page);
   const c = await page.evaluate(async () => (await fetch("api/course?user=user-07777&epsilon=1&budget=20")).json());
+  assert.equal(c.kind[149], "refused");
   assert.ok(c.summary.spent >= 60, `the trace spends ${c.summary.spent}, which is no more than a budget`);
   const day = c.time_ms.map((now) => c.spent.reduce((sum, x, i) => sum + (c.time_ms[i] <= now && c.time_ms[i] > now - 86_400_000 ? x - (c.spent[i - 1] ?? 0) : 0), 0));
   for (const i of [5, 12, 100, 398]) {

@@ -30,7 +30,7 @@ function lastDay({ map, course: c }: Day): number[] {
   const step = (i: number) => Math.floor(c.time_ms[i]! / map.step_s / 1000);
   let [first, now] = [0, 0]; // the first release of these hours, and their last step
   return c.spent.map((all, i) => {
-    if (c.kind[i] !== "refused") now = step(i); // the time of a refused fix is no time
+    if (c.kind[i] !== "refused") now = step(i); // a refused fix can have any time
     while (first < i && (c.kind[first] !== "released" || step(first) <= now - Math.ceil(86_400 / map.step_s))) first++;
     return all - (c.spent[first - 1] ?? 0);
   });

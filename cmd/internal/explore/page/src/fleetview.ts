@@ -136,7 +136,7 @@ export class FleetView {
       fact("Σε of the records", crowds.spent === null ? "…" : sum(crowds.spent), "of a vehicle, in all these windows, on average"),
       fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
     this.says.replaceChildren(
-      make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses, move by their model in each window and report once" : "vehicles"}.* ` +
+      make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses. In each window they move by the model of the buses and report once" : "vehicles"}.* ` +
         `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. ${crowds.zones}` +
         (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
