@@ -106,7 +106,7 @@ func (d *examination) wait(ctx context.Context) {
 var errSlow = errors.New("the check takes too long")
 
 // within carries out a check by its deadline. What the check finds later becomes a failure, since
-// nobody may take it for sound. That other checks are not made because of it is none.
+// nobody may take it for sound. A check that is not made because of it is no failure.
 func (d *examination) within(ctx context.Context, name string, check func(context.Context)) {
 	limited, cancel := context.WithTimeoutCause(ctx, d.patience, errSlow)
 	defer cancel()
