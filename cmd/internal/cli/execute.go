@@ -23,8 +23,8 @@ type Streams struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
-	// Tracks is how many a command simulates to announce an error; 0: as many as package expect
-	// chooses. A few tell a good plan from a bad one in a test.
+	// Tracks is how many tracks a command simulates for the error to expect; 0: as many as package
+	// expect chooses.
 	Tracks int
 }
 

@@ -418,9 +418,10 @@ step alone. ε does not cover what the choice of settings says about traces that
 	erasure = `"geodither erase -c FILE --user ID > RECEIPT" erases what the service has
 stored of a person: the state in the changelog and in the state folder. The receipt has a keyed hash
 of the id, and the partition and offset of the erasure. It lists what remains and until when: raw,
-sanitized and smoothed records and dead letters until their topics' retention ends, with counts the
-hours of an open day under a hash of the id without a key, models that were trained on the person's
-fixes, state folders of stopped instances, replays, mirrors and backups.
+sanitized and smoothed records and dead letters until their topics' retention ends, models that were
+trained on the person's fixes, state folders of stopped instances, replays, mirrors and backups.
+Where counts are published, the hours in which the person counted stay until the day is closed,
+under a hash of the id that needs no key.
 
 The account of ε stays under the keyed hash, with the times and ε of past releases, so that a person
 who comes back goes on with it. Another noise key, or another number of partitions, loses the kept
