@@ -172,8 +172,8 @@ func ExampleSmoother() {
 	// at 5.5 km: estimate 4.2, smoothed 4.2 ± 2.4
 }
 
-// Two releases of ε = .5 in any three steps of eight hours, and the last one again where there is
-// no more to spend.
+// Two releases of ε = .5 in any 24 hours, which are three steps, and the last one again where there
+// is no more to spend. The fix of step 3 may lie less than 24 hours after that of step 0.
 func ExampleBudget() {
 	g, _ := grid.Plain(3, 1, 10)
 	model := road(g, 8*time.Hour, 1)
@@ -201,8 +201,8 @@ func ExampleBudget() {
 	// released ε 0.5, spent 0.5, ρ 0.125
 	// released ε 0.5, spent 1, ρ 0.25
 	// repeated ε 0, spent 1, ρ 0.25
+	// repeated ε 0, spent 1, ρ 0.25
 	// released ε 0.5, spent 1.5, ρ 0.375
-	// released ε 0.5, spent 2, ρ 0.5
 }
 
 // A cell outside the location set emits like its surrogate, so nobody can tell the two apart, and

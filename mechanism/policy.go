@@ -3,6 +3,7 @@ package mechanism
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/ledger"
@@ -44,14 +45,52 @@ const (
 // exact: every ε counts as the decimal number it is written as, rounded up to a billionth, and the
 // limits are rounded down to a billionth. So ten releases of ε = .1 fit a budget of 1.
 type Budget struct {
-	// Epsilon limits the sum of ε in every WindowSteps consecutive steps. 0 is no limit; then
-	// WindowSteps must be 0 too.
+	// Epsilon limits the sum of ε of all fixes in any stretch of time as long as WindowSteps steps,
+	// whenever it starts. 0 is no limit; then WindowSteps must be 0 too.
 	Epsilon     float64
 	WindowSteps int
 	// Lifetime limits the sum of ε of all releases of the user. 0 is no limit.
 	Lifetime float64
 	// Spent is SpentSuppress, SpentRepeat or SpentPredict; empty means what Between does.
 	Spent string
+}
+
+// Since returns the moment after which a step must have ended if its releases count against the
+// window's limit in a given step, in milliseconds since 1970. Everything that states what a window
+// holds asks it.
+//
+// A stretch of W steps of time touches W + 1 steps if it starts within one. So what counts is not W
+// steps, but every release whose fix may lie less than W before a fix of the given step. The fix of
+// the step may lie at its start, and the fix of a release just before the end of its step. So a
+// release counts if its step ends later than W before the start of the given step. That is said in
+// milliseconds, so it holds for releases in steps of other lengths too.
+func (b Budget) Since(step, stepMS int64) int64 {
+	if b.WindowSteps < 1 {
+		return ledger.WindowStart(step, 0, stepMS)
+	}
+	return ledger.WindowStart(step, int64(b.WindowSteps)+1, stepMS)
+}
+
+// Until returns when releases of a step that ended at a moment stop to count against the window's
+// limit, in milliseconds since 1970: it is the start of the first step of which Since says so.
+func (b Budget) Until(endMS, stepMS int64) int64 {
+	steps := endMS / stepMS
+	if endMS%stepMS > 0 {
+		steps++
+	}
+	return (steps + int64(b.WindowSteps)) * stepMS
+}
+
+// MostReleases is the largest number of releases that a user's fixes can have in any stretch of
+// time of a length, under the interval and the hours alone.
+func (o Options) MostReleases(step, length time.Duration) int64 {
+	interval := time.Duration(max(o.ReleaseInterval, 1)) * step
+	// Hours that are no plan are left to Validate.
+	plan, _ := hours.New(o.Hours)
+	// The stretch touches steps that start up to a step before it. The last millisecond counts, the
+	// end of an open stretch does not.
+	open, pieces := plan.Most(length + step)
+	return int64(pieces) + int64(max(0, open-time.Millisecond)/interval)
 }
 
 // policyDefaults fills the empty fields that decide when and what to release.

@@ -66,11 +66,12 @@ func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 
 // spent says whether one more release would exceed a budget.
 //
-// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the
-// budget that was in force when the last of them was drawn. For that last release passed here. The
-// window up to its step holds the others, and the ledger never shows less than they cost, also of
-// what was released under other settings or another model. Costs are whole billionths not below ε,
-// and limits are not above the budget, so the sums are exact. The same goes for the lifetime.
+// Guarantee: in any stretch of fix times [a, a + W), with W the window's length, the ε of all
+// releases add up to at most the budget that was in force when the last of them was drawn. For that
+// last release passed here. All others in the stretch have fixes less than W from its own, so they
+// count by Budget.Since. The ledger never shows less than they cost, also of what was released under
+// other settings or another model. Costs are whole billionths not below ε, and limits are not above
+// the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {
@@ -80,6 +81,4 @@ func (s *Sanitizer) spent(state *State, step int64) bool {
 }
 
 // expired returns the moment up to which no budget in force looks at releases.
-func (s *Sanitizer) expired(step int64) int64 {
-	return ledger.WindowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
-}
+func (s *Sanitizer) expired(step int64) int64 { return s.options.Budget.Since(step, s.stepMS) }

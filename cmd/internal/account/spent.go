@@ -35,8 +35,8 @@ type Report struct {
 	Users int64 `json:"users"`
 	// ErasedAccounts are accounts of erased users that are kept. They are in no other figure.
 	ErasedAccounts int64 `json:"erased_accounts"`
-	// Window is what each user has spent in the budget's window up to the user's last step, nil if
-	// no budget over a window is set.
+	// Window is what counts against the budget's limit in each user's last step, nil if no budget
+	// over a window is set.
 	Window        *Spending `json:"window,omitempty"`
 	WindowSeconds float64   `json:"window_seconds,omitempty"`
 	Lifetime      Spending  `json:"lifetime"`
@@ -117,8 +117,11 @@ func accounts(ctx context.Context, o Options, p int32, r *Report) (map[uint64]ac
 			users[user] = account{state.Ledger.Spent(), inWindow(o, &state)}
 		case task.Kept:
 			var k engine.Kept
-			k, err = engine.DecodeKept(e.Value)
-			kept[string(e.Key)] = len(k.Account) > 0
+			var spent float64
+			if k, err = engine.DecodeKept(e.Value); err == nil {
+				spent, err = k.Spent()
+			}
+			kept[string(e.Key)] = spent > 0
 		case task.Foreign, task.Requested, task.Common: // no account
 		}
 		if err != nil {
@@ -137,7 +140,7 @@ func accounts(ctx context.Context, o Options, p int32, r *Report) (map[uint64]ac
 	return users, err
 }
 
-// inWindow is what a user has spent in the budget's window that ends with the last step.
+// inWindow is what counts against the budget's limit in a user's last step.
 func inWindow(o Options, s *mechanism.State) ledger.Billionths {
 	if s.Step >= math.MaxInt64/max(s.StepMS, 1) || s.Step <= math.MinInt64/max(s.StepMS, 1) {
 		return s.Ledger.Spent()

@@ -35,8 +35,8 @@ type State struct {
 	StepTime     time.Time `json:"step_time"` // at which it began
 	Releases     uint64    `json:"releases"`
 	EpsilonSpent float64   `json:"epsilon_spent"`
-	// EpsilonWindow is what the budget's window up to the last step holds; nil: the
-	// config has no such budget.
+	// EpsilonWindow is what counts against the budget's limit in the last step; nil: the config has
+	// no such budget.
 	EpsilonWindow *float64 `json:"epsilon_window,omitempty"`
 	// PublishedAs is the name of the user's sanitized records.
 	PublishedAs string `json:"published_as"`
@@ -148,10 +148,10 @@ func (o Options) spentInWindow(s *State, last time.Time) float64 {
 	return s.state.Ledger.SpentSince(o.windowSince(last.UnixMilli())).Epsilon()
 }
 
-// windowSince returns after which time a step has to end to be in the budget's window that ends
-// with the step at lastMS. Both are Unix milliseconds.
+// windowSince returns after which time a step has to end to count against the budget's limit in the
+// step at lastMS. Both are Unix milliseconds.
 func (o Options) windowSince(lastMS int64) int64 {
-	return lastMS - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
+	return o.Release.Budget.Since(o.Model.StepAt(lastMS), o.Model.Step.Milliseconds())
 }
 
 // stored is a state as it was found.
@@ -204,7 +204,7 @@ func (e *ErasedError) Error() string {
 	last := e.Kept.Erasures[len(e.Kept.Erasures)-1]
 	account := fmt.Sprintf("the account is kept under a keyed hash: %d releases, Σε %g", e.Releases,
 		e.Epsilon)
-	if len(e.Kept.Account) == 0 {
+	if e.Epsilon == 0 {
 		account = "no account is kept"
 	}
 	return fmt.Sprintf("the user has no state: the user was erased on %s, at raw offset %d of "+

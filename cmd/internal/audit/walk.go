@@ -291,18 +291,18 @@ func (s *sums) add(w *walker, effect Effect) error {
 	if math.Abs(s.counters-s.records) > rounding {
 		check.fail("the counters' ε is not the sum of the records'")
 	}
-	s.within(check, w.settings.Release.Budget)
+	s.within(check, w.settings.Release.Budget, w.settings.Model.Step.Milliseconds())
 	return nil
 }
 
-// within tests the window that ends at the last release, and the lifetime.
-func (s *sums) within(check *Check, b mechanism.Budget) {
+// within tests what counts in the step of the last release, and the lifetime.
+func (s *sums) within(check *Check, b mechanism.Budget, stepMS int64) {
 	if len(s.spent) == 0 {
 		return
 	}
-	last, window := s.spent[len(s.spent)-1].step, 0.0
+	since, window := b.Since(s.spent[len(s.spent)-1].step, stepMS), 0.0
 	for _, c := range s.spent {
-		if c.step > last-int64(b.WindowSteps) {
+		if (c.step+1)*stepMS > since {
 			window += c.epsilon
 		}
 	}

@@ -18,29 +18,20 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 	return MostEpsilon(o, step, 24*time.Hour)
 }
 
-// MostEpsilon bounds what the releases of one user can cost in any stretch of time of a length,
-// which begins and ends at any millisecond: one release for each interval from the first one on, at
-// most what the budget leaves in the windows that cover the stretch, and at most the lifetime's
-// budget. Hours leave one release for each of their stretches that the time touches, and one for
-// each interval of what is open.
+// MostEpsilon bounds what the releases of one user can cost in any stretch of fix times of a length,
+// whenever it starts: as many releases as the interval and the hours leave room for, at most the
+// limit of each of the budget's windows that cover the stretch, and at most the lifetime's limit.
+//
+// A limit counts in full, although releases of the present ε may not fill it: those of another ε may
+// have filled it before. Where settings have changed it bounds stretches that start after the change.
 func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
-	// The fixes of two steps may be almost a step nearer to each other than the steps are.
-	interval := time.Duration(max(o.ReleaseInterval, 1)) * step
-	// Hours that are no plan are left to Validate.
-	plan, _ := hours.New(o.Hours)
-	// The last millisecond counts, the end of an open stretch does not.
-	open, pieces := plan.Most(length + step)
-	most := o.Epsilon * float64(time.Duration(pieces)+max(0, open-time.Millisecond)/interval)
-	// A limit holds a whole number of releases; of half of one nothing is spent.
-	spend := func(limit float64) float64 {
-		return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9))
-	}
+	most := o.Epsilon * float64(o.MostReleases(step, length))
 	if b := o.Budget; b.WindowSteps > 0 {
 		windows := math.Ceil(float64(length) / (float64(b.WindowSteps) * float64(step)))
-		most = min(most, windows*spend(b.Epsilon))
+		most = min(most, windows*b.Epsilon)
 	}
 	if b := o.Budget; b.Lifetime > 0 {
-		most = min(most, spend(b.Lifetime))
+		most = min(most, b.Lifetime)
 	}
 	return most
 }

@@ -81,7 +81,7 @@ func TestMostEpsilonDay(t *testing.T) {
 		"a budget of no whole number of releases": {
 			func(o *mechanism.Options) {
 				o.Epsilon, o.Budget = .3, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}
-			}, .9, "at most 0.9 ", true,
+			}, 1, "at most 1 ", true,
 		},
 		"tenths": {func(o *mechanism.Options) {
 			o.Epsilon, o.Budget = .1, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}

@@ -17,7 +17,8 @@ const erasedLabel = "geodither erased user 1\x00"
 
 // Eraser is task.Eraser for users' states, for one goroutine. It never forgets what a user has
 // spent, unless that was asked for: an erased user who comes back would otherwise begin at Σε =
-// 0, and erasing would be a way to reset a budget.
+// 0, and erasing would be a way to reset a budget. It never forgets the last step and the number of
+// releases: a user who began again at number 1 could have the noise of an earlier release again.
 type Eraser struct {
 	mac                  hash.Hash
 	sum                  [sha256.Size]byte
@@ -54,14 +55,12 @@ func (e *Eraser) Erase(r task.Request, offset int64, state, kept []byte) ([]byte
 	if err != nil || len(state) == 0 && len(kept) == 0 {
 		return nil, err
 	}
-	account := before.Account
-	if len(state) > 0 {
-		if account, err = e.account(state); err != nil {
-			return nil, err
-		}
+	if len(state) == 0 {
+		state = before.Account
 	}
-	if r.Reset {
-		account = nil
+	account, err := e.account(state, r.Reset)
+	if err != nil {
+		return nil, err
 	}
 	after := Kept{
 		Account: account, TimeMS: r.TimeMS, Partial: before.Partial,
@@ -74,12 +73,16 @@ func (e *Eraser) Erase(r task.Request, offset int64, state, kept []byte) ([]byte
 	return e.kept, nil
 }
 
-// account returns what is kept of a state, in memory of the eraser.
-func (e *Eraser) account(state []byte) ([]byte, error) {
-	if err := e.state.DecodeBinary(state); err != nil {
+// account returns what is kept of a state, in memory of the eraser; nothing of no state. Of a reset
+// the last step and the number of releases remain.
+func (e *Eraser) account(state []byte, reset bool) ([]byte, error) {
+	if err := e.state.DecodeBinary(state); err != nil || len(state) == 0 {
 		return nil, err
 	}
 	e.state.Erase()
+	if reset {
+		e.state.ResetCosts()
+	}
 	e.recalled = e.state.AppendBinary(e.recalled[:0])
 	return e.recalled, nil
 }
@@ -107,10 +110,17 @@ type Kept struct {
 	Account  []byte    // a mechanism.State after Erase; empty: none is kept, or it is in use again
 }
 
+// Spent is the Σε of the account: 0 after a reset, and where none is kept.
+func (k Kept) Spent() (epsilon float64, err error) {
+	var s mechanism.State
+	err = s.DecodeBinary(k.Account)
+	return s.EpsilonSpent, err
+}
+
 // Erasure is one erasure of a user.
 type Erasure struct {
 	Offset int64 // raw records from there on were processed without the state
-	Reset  bool  // and without the account
+	Reset  bool  // and without the costs in the account
 }
 
 // maxErasures bounds the record of a user who is erased again and again.

@@ -50,8 +50,13 @@ func TestEraser(t *testing.T) {
 	if back, _ := recall(erase(11, false, nil, kept)); back.Releases != 3 {
 		t.Error("an erasure of a user who did not come back loses the account")
 	}
-	if back, _ := recall(erase(12, true, nil, kept)); back.Started {
-		t.Error("a reset keeps the account")
+	for name, kept := range map[string][]byte{
+		"a state": erase(12, true, state, nil), "an account": erase(12, true, nil, kept),
+	} {
+		if back, _ := recall(kept); back.EpsilonSpent != 0 || back.Rho != 0 || back.Releases != 3 ||
+			back.Step != 5 {
+			t.Errorf("a reset of %s leaves %+v, want its number of releases and step", name, back)
+		}
 	}
 	for n := range int64(20) {
 		kept = erase(20+n, n%2 == 0, state, kept)

@@ -261,7 +261,11 @@ func (f *userFound) erased(reset bool) bool {
 		return true // what remains is the processor's, in its own format
 	}
 	kept, err := engine.DecodeKept(f.kept)
-	return err == nil && len(kept.Account) == 0
+	if err != nil {
+		return false
+	}
+	spent, err := kept.Spent()
+	return err == nil && spent == 0
 }
 
 // over reports that the user was erased, and that what remained has been removed since.

@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/state"
 )
@@ -68,6 +69,7 @@ func TestResetStays(t *testing.T) {
 		Started: true, StepMS: 60_000, Releases: 3,
 		Posterior: mobility.Distribution{Cells: []grid.Cell{7}, P: []float64{1}},
 	}
+	s.Ledger.Charge(60_000, ledger.CostOf(3), 0)
 	look := func() *looking {
 		return &looking{found: map[string]*userFound{"zoe": {
 			state:   s.AppendBinary(nil),
@@ -85,8 +87,9 @@ func TestResetStays(t *testing.T) {
 		}
 		kept, err := engine.DecodeKept(r.Value)
 		servicetest.OK(t, err)
-		if len(kept.Account) > 0 || !kept.Erasures[0].Reset {
-			t.Errorf("the account stays: %+v", kept)
+		spent, err := kept.Spent()
+		if err != nil || spent > 0 || !kept.Erasures[0].Reset {
+			t.Errorf("the account stays: %+v, %v", kept, err)
 		}
 		return
 	}

@@ -229,13 +229,17 @@ func milliseconds(text string) time.Duration {
 func (e reporter) account(kept engine.Kept) (Account, error) {
 	last := kept.Erasures[len(kept.Erasures)-1]
 	budget := e.o.Release.Budget
+	spent, err := kept.Spent()
 	switch {
+	case err != nil:
+		return Account{}, err
 	case last.Reset:
 		return Account{Note: "dropped, as asked (--reset-budget), so needed_until is null: " +
 			"should the user come back, the account starts at Σε = 0 beside what is published " +
-			"already, and no guarantee covers both together. What stays is a keyed hash and the " +
-			"raw offset above, so that \"state verify\" can still compute the user's records"}, nil
-	case len(kept.Account) == 0:
+			"already, and no guarantee covers both together. What stays is a keyed hash, the " +
+			"number of releases and the last step, so that no noise is used twice, and the raw " +
+			"offset above, so that \"state verify\" can still compute the user's records"}, nil
+	case spent == 0:
 		return Account{Note: "no separate account is kept, so needed_until is null: the user " +
 			"has come back and goes on with it, or never had a release"}, nil
 	}
@@ -250,13 +254,10 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 			return Account{}, err
 		}
 		const day = 24 * time.Hour
-		window := time.Duration(budget.WindowSteps) * e.o.Model.Step
-		ms, ok := s.Ledger.Last()
-		if !ok {
-			ms = (s.Step + 1) * s.StepMS
-		}
+		last, _ := s.Ledger.Last()
+		ms := budget.Until(last, e.o.Model.Step.Milliseconds())
 		// Rounded up to days: it would tell the minute of the last release.
-		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
+		until := time.UnixMilli(ms).UTC().Add(day - 1).Truncate(day).Format(time.DateOnly)
 		a.NeededUntil = &until
 		a.Note += "From needed_until on, by the producers' clock, the budget does not need it. " +
 			"Nothing removes it by itself: run \"geodither erase -c FILE --user ID " +

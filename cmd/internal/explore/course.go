@@ -47,6 +47,8 @@ type Course struct {
 	BlindX    []number `json:"blind_x"`
 	BlindY    []number `json:"blind_y"`
 	SpentEps  []number `json:"spent"` // Σε so far
+	// SpentDay is the part of it that counts against a budget of 24 hours.
+	SpentDay []number `json:"spent_24h"`
 
 	Summary Summary `json:"summary"`
 }
@@ -168,7 +170,7 @@ func (c *course) rowsOf(from, to int) Course {
 func (c *Course) columns() []*[]number {
 	return []*[]number{
 		&c.TruthX, &c.TruthY, &c.ReleaseX, &c.ReleaseY, &c.EstimateX, &c.EstimateY, &c.RadiusKM,
-		&c.BlindX, &c.BlindY, &c.SpentEps,
+		&c.BlindX, &c.BlindY, &c.SpentEps, &c.SpentDay,
 	}
 }
 
@@ -194,10 +196,19 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 		or(published && out.Kind != mechanism.Predicted, out.Release.Y),
 		or(published, out.Estimate.X), or(published, out.Estimate.Y), or(published, out.RadiusKM),
 		or(known, s.Blind.Median.X), or(known, s.Blind.Median.Y),
-		number(after.EpsilonSpent),
+		number(after.EpsilonSpent), number(spentDay(after)),
 	} {
 		*columns[i] = append(*columns[i], x)
 	}
+}
+
+// spentDay is what counts against a budget of 24 hours in a state's last step.
+func spentDay(s *mechanism.State) float64 {
+	if !s.Started {
+		return 0
+	}
+	budget := mechanism.Budget{WindowSteps: dayIn(time.Duration(s.StepMS) * time.Millisecond)}
+	return s.Ledger.SpentSince(budget.Since(s.Step, s.StepMS)).Epsilon()
 }
 
 // before returns the state before a fix, from the nearest one that was kept.

@@ -38,7 +38,7 @@ func (s Settings) options(step time.Duration) mechanism.Options {
 		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
 	}
 	if s.Budget != 0 {
-		o.Budget.Epsilon, o.Budget.WindowSteps = s.Budget, int((24*time.Hour+step-1)/step)
+		o.Budget.Epsilon, o.Budget.WindowSteps = s.Budget, dayIn(step)
 	}
 	if from, to, ok := s.open(); ok && s.Hours != "" {
 		days, _ := hours.ParseDays("") // every day
@@ -46,6 +46,9 @@ func (s Settings) options(step time.Duration) mechanism.Options {
 	}
 	return o
 }
+
+// dayIn is the window of the page's budgets: the steps of a length in 24 hours.
+func dayIn(step time.Duration) int { return int((24*time.Hour + step - 1) / step) }
 
 // open returns the minutes of the day between which releases may be drawn.
 func (s Settings) open() (from, to int, ok bool) {

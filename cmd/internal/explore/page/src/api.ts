@@ -58,7 +58,7 @@ export interface Course extends Rows {
   release_x: Column; release_y: Column;
   estimate_x: Column; estimate_y: Column; radius_km: Column;
   blind_x: Column; blind_y: Column;
-  spent: number[];
+  spent: number[]; spent_24h: number[];
   summary: Summary;
 }
 

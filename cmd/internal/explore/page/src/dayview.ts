@@ -25,17 +25,6 @@ function median(values: Column): number | null {
   return n === 0 ? null : (known[(n - 1) >> 1]! + known[n >> 1]!) / 2;
 }
 
-// lastDay is Σε of the 24 hours up to each report, in whole steps as a budget counts them.
-function lastDay({ map, course: c }: Day): number[] {
-  const step = (i: number) => Math.floor(c.time_ms[i]! / map.step_s / 1000);
-  let [first, now] = [0, 0]; // the first release of these hours, and their last step
-  return c.spent.map((all, i) => {
-    if (c.kind[i] !== "refused") now = step(i); // a refused fix can have any time
-    while (first < i && (c.kind[first] !== "released" || step(first) <= now - Math.ceil(86_400 / map.step_s))) first++;
-    return all - (c.spent[first - 1] ?? 0);
-  });
-}
-
 // gain says what later records change.
 function gain(when: string, later: number | null | undefined, then: number | null | undefined): string {
   if (typeof later !== "number" || typeof then !== "number") return "";
@@ -110,14 +99,14 @@ export class DayView {
     const each = (of: (d: Day, i: number) => string) => this.days.map(of).join(" | ");
     // A budget is for 24 hours, and a trace may be longer.
     const limited = this.days.some((d) => d.settings.budget);
-    const spent = this.days.map((d) => (limited ? lastDay(d) : d.course.spent));
+    const spent = this.days.map((d) => (limited ? d.course.spent_24h : d.course.spent));
     const most = spent.map((s) => s.reduce((m, x) => Math.max(m, x), 0));
     const costs = (of: (i: number) => number) => each((d, i) => `${sum(of(i))}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`);
     this.facts.replaceChildren(
       fact("Off now", each((_, i) => metres(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
       fact("Smoothed, now", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
       fact(limited ? "Σε in 24 hours" : "Σε so far", costs((i) => spent[i]![now] ?? 0),
-        limited ? "the sum of ε of the releases of the last 24 hours, and the budget for them" : "the sum of ε of the releases up to now"),
+        limited ? "the sum of ε of the releases that count in a budget of 24 hours, and that budget" : "the sum of ε of the releases up to now"),
       fact("Trace: median", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
       fact("Trace: smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
       fact("Trace: no record", metres(median(blind)), "by the model alone"));
