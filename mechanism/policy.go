@@ -84,13 +84,12 @@ func (b Budget) Until(endMS, stepMS int64) int64 {
 // MostReleases is the largest number of releases that a user's fixes can have in any stretch of
 // time of a length, under the interval and the hours alone.
 func (o Options) MostReleases(step, length time.Duration) int64 {
-	interval := time.Duration(max(o.ReleaseInterval, 1)) * step
 	// Hours that are no plan are left to Validate.
 	plan, _ := hours.New(o.Hours)
 	// The stretch touches steps that start up to a step before it. The last millisecond counts, the
 	// end of an open stretch does not.
 	open, pieces := plan.Most(length + step)
-	return int64(pieces) + int64(max(0, open-time.Millisecond)/interval)
+	return int64(pieces) + int64(max(0, open-time.Millisecond)/step)/int64(max(o.ReleaseInterval, 1))
 }
 
 // policyDefaults fills the empty fields that decide when and what to release.

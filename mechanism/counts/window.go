@@ -70,6 +70,18 @@ func (p *Plan) Zone() string { return p.name }
 // Length returns the length of a window without a clock change.
 func (p *Plan) Length() time.Duration { return time.Duration(p.length) * time.Millisecond }
 
+// LongestDay is the longest stretch of time that a day of the zone's clock takes, from 2000 to 2037:
+// 25 hours where the clock is put back by an hour.
+func (p *Plan) LongestDay() time.Duration {
+	longest := int64(dayMS)
+	end := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(end); at = at.AddDate(0, 0, 1) {
+		ms := at.UnixMilli()
+		longest = max(longest, dayMS+p.offset(ms)-p.offset(ms+dayMS))
+	}
+	return time.Duration(longest) * time.Millisecond
+}
+
 // Hour returns the hour of the day that the clock shows at a moment, 0 to 23.
 func (p *Plan) Hour(ms int64) int { return time.UnixMilli(ms).In(p.zone).Hour() }
 

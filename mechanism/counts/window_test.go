@@ -105,6 +105,31 @@ func TestWindowsPartitionTime(t *testing.T) {
 	}
 }
 
+// TestLongestDay: no day of a plan takes longer, and some day does in the zones that go back.
+func TestLongestDay(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]time.Duration{
+		"UTC": 24 * time.Hour, "Europe/London": 25 * time.Hour, "Asia/Kolkata": 24 * time.Hour,
+		"Australia/Lord_Howe": 24*time.Hour + 30*time.Minute, "America/St_Johns": 25 * time.Hour,
+		"Antarctica/Troll": 26 * time.Hour, "Pacific/Apia": 25 * time.Hour,
+	} {
+		p, err := NewPlan(zone, 12*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.LongestDay(); got != want {
+			t.Errorf("%s: %v, want %v", zone, got, want)
+		}
+		for day := Date(13_000); day < 16_000; day++ { // from 2005 to 2013
+			all := p.Windows(day)
+			if n := len(all); n > 0 &&
+				time.Duration(all[n-1].EndMS-all[0].StartMS)*time.Millisecond > want {
+				t.Fatalf("%s: %v is longer", zone, day)
+			}
+		}
+	}
+}
+
 // TestPartitionNoticesFaults: windows that are named by the clock share the doubled hour.
 func TestPartitionNoticesFaults(t *testing.T) {
 	p := plan(t, "Europe/Berlin", time.Hour)

@@ -75,9 +75,7 @@ func (h *Hours) Most(length time.Duration) (open time.Duration, pieces int) {
 	if h == nil {
 		return length, 1
 	}
-	span := length.Milliseconds()
-	all := h.Between(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
-		time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
+	span, all := length.Milliseconds(), h.all()
 	// The open time is largest for a stretch that starts or ends with an interval. Those that end
 	// with one are those of the mirrored times that start with one.
 	mirrored := make([]Interval, len(all))
@@ -92,6 +90,29 @@ func (h *Hours) Most(length time.Duration) (open time.Duration, pieces int) {
 		pieces = max(pieces, j-i)
 	}
 	return time.Duration(most) * time.Millisecond, pieces
+}
+
+// all returns the open times from 2000 to 2037.
+func (h *Hours) all() []Interval {
+	return h.Between(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
+		time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
+}
+
+// Cut returns how long after the hours open the first step starts at most, and how long after they
+// close the last step that starts within them ends at most, from 2000 to 2037. Steps start at whole
+// multiples of their length since 1970. Both are 0 where every border is one.
+func (h *Hours) Cut(step time.Duration) (late, beyond time.Duration) {
+	if h == nil {
+		return 0, 0
+	}
+	left := func(ms int64) time.Duration { // to the next start of a step
+		_, over := divide(-ms, step.Milliseconds())
+		return time.Duration(over) * time.Millisecond
+	}
+	for _, open := range h.all() {
+		late, beyond = max(late, left(open.From)), max(beyond, left(open.To))
+	}
+	return late, beyond
 }
 
 // mostFrom is the largest open time of a length that starts with an interval, milliseconds.

@@ -247,6 +247,33 @@ func TestMost(t *testing.T) {
 	}
 }
 
+// TestCut: steps reach over the borders by what is left of them there, in UTC, whatever the clock
+// of the zone shows.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	if late, beyond := (*Hours)(nil).Cut(time.Hour); late != 0 || beyond != 0 {
+		t.Errorf("without hours: %v late, %v beyond", late, beyond)
+	}
+	for _, c := range []struct {
+		step, late, beyond time.Duration
+		plan               []string
+	}{
+		{30 * time.Second, 0, 0, []string{"mon-sun 06:00-18:00 UTC"}},
+		{5 * time.Minute, 4 * time.Minute, 3 * time.Minute, []string{"mon-sun 06:01-18:02 UTC"}},
+		{7 * time.Minute, 6 * time.Minute, 6 * time.Minute, []string{"mon-sun 06:00-18:00 UTC"}},
+		{30 * time.Minute, 0, 0, []string{"mon-sun 06:00-18:00 Asia/Kolkata"}},
+		{time.Hour, 30 * time.Minute, 30 * time.Minute, []string{
+			"mon-sun 06:00-18:00 Asia/Kolkata",
+		}},
+		{5 * time.Minute, 0, 0, []string{"mon-sun 06:00-12:01 UTC", "mon-sun 12:01-18:00 UTC"}},
+	} {
+		if late, beyond := plan(t, c.plan...).Cut(c.step); late != c.late || beyond != c.beyond {
+			t.Errorf("steps of %v in %q: %v late, %v beyond, want %v and %v", c.step, c.plan, late,
+				beyond, c.late, c.beyond)
+		}
+	}
+}
+
 // TestZones: the archive is that of ZoneVersion, and every zone in it can be used.
 func TestZones(t *testing.T) {
 	const want = "2025c d37bf84af9b1621bb034ff2ab0a5d530ce3e7b771ba8586dc01abe72e453f2c9"

@@ -43,6 +43,9 @@ func (c *File) Checks(o service.Options) (all []Check) {
 	if o.Model != nil {
 		step = o.Model.Step
 		checkHours(o.Release.Hours, step, add)
+		if text := engine.HoursAdvice(o.Release, step); text != "" {
+			add("release.hours", Warning, "%s", text)
+		}
 		if text := engine.NearAdvice(o.Release, o.Model.Grid); text != "" {
 			add("release.near", OK, "%s", text)
 		}

@@ -27,8 +27,13 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 	most := o.Epsilon * float64(o.MostReleases(step, length))
 	if b := o.Budget; b.WindowSteps > 0 {
-		windows := math.Ceil(float64(length) / (float64(b.WindowSteps) * float64(step)))
-		most = min(most, windows*b.Epsilon)
+		// A window longer than the stretch counts as one that is as long.
+		window := min(length, time.Duration(min(int64(b.WindowSteps), int64(length/step)+1))*step)
+		limits := float64(length/window) * b.Epsilon
+		if rest := length % window; rest > 0 {
+			limits += min(b.Epsilon, o.Epsilon*float64(o.MostReleases(step, rest)))
+		}
+		most = min(most, limits)
 	}
 	if b := o.Budget; b.Lifetime > 0 {
 		most = min(most, b.Lifetime)
@@ -88,6 +93,20 @@ func budgetLasts(o mechanism.Options) int {
 	}
 	releases := math.Floor(o.Budget.Epsilon/o.Epsilon + 1e-9)
 	return int(min(releases*float64(max(o.ReleaseInterval, 1)), mechanism.MaxSteps))
+}
+
+// HoursAdvice says how far steps reach over the borders of release.hours; "" where they do not. A
+// step has a release if it starts within the hours, so that no rule looks at the time of a fix.
+func HoursAdvice(o mechanism.Options, step time.Duration) string {
+	// Hours that are no plan are left to Validate.
+	plan, _ := hours.New(o.Hours)
+	late, beyond := plan.Cut(step)
+	if late == 0 && beyond == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the hours do not start or end where steps of %v do: a fix up to %v after "+
+		"they close can have a release, and one up to %v after they open has none", step, beyond,
+		late)
 }
 
 // NearAdvice says for which distance on a map the noise of a near factor is made, and where a

@@ -91,6 +91,27 @@ func TestMostEpsilonDay(t *testing.T) {
 				o.Budget = mechanism.Budget{Epsilon: 10, WindowSteps: 840}
 			}, 40, "at most 40 ", true,
 		},
+		"a window a little shorter than a day, and one release after it": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.ReleaseInterval = 6, 360
+				o.Budget = mechanism.Budget{Epsilon: 18, WindowSteps: 2879}
+			}, 24, "at most 24 ", true,
+		},
+		"a limit that an earlier ε can have filled": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.Budget = 3, mechanism.Budget{Epsilon: 8, WindowSteps: 2880}
+			}, 8, "at most 8 ", true,
+		},
+		"a lifetime of no whole number of releases": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.Budget = 3, mechanism.Budget{Lifetime: 8}
+			}, 8, "at most 8 ", false,
+		},
+		"the longest window": {
+			func(o *mechanism.Options) {
+				o.Budget = mechanism.Budget{Epsilon: 9, WindowSteps: 100_000_000}
+			}, 9, "at most 9 ", true,
+		},
 		"a window of a week": {func(o *mechanism.Options) {
 			o.Budget = mechanism.Budget{Epsilon: 15, WindowSteps: 7 * 2880}
 		}, 15, "15 for each user and day; users who report for longer than 0.12 h in", true},

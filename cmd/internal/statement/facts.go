@@ -105,6 +105,7 @@ type Counts struct {
 	Zones          int
 	Window         time.Duration
 	TimeZone       string
+	LongestDay     time.Duration // by the clock of the time zone
 	Topic, Partial string
 }
 
@@ -120,7 +121,7 @@ func counted(file *config.File) (*Counts, error) {
 	windows, totals, err := file.CountingClusters()
 	return &Counts{
 		Settings: s.Settings, Zones: s.Zones.Count(), Window: s.Plan.Length(),
-		TimeZone: s.Plan.Zone(), Topic: totals.Topics.Sanitized, Partial: windows.Topics.Sanitized,
+		TimeZone: s.Plan.Zone(), LongestDay: s.Plan.LongestDay(), Topic: totals.Topics.Sanitized, Partial: windows.Topics.Sanitized,
 	}, err
 }
 
@@ -242,6 +243,12 @@ func (s *Sheet) takeRelease(r config.Release) error {
 	s.Release, s.Step = sanitizer.Options(), first.Step
 	s.Hides, s.DayEpsilon = s.Release.Hides(), engine.MostEpsilonDay(s.Release, s.Step)
 	return nil
+}
+
+// withRecords bounds what records and counts of the same fixes cost together for the values of a day
+// of the counts. That day may be longer than 24 hours.
+func (s *Sheet) withRecords() float64 {
+	return 2*s.Counts.Epsilon + engine.MostEpsilon(s.Release, s.Step, s.Counts.LongestDay)
 }
 
 // lookAtKey takes what may be told of the key, if it is here.

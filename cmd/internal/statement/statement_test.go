@@ -128,6 +128,8 @@ var cases = map[string]struct {
 			"guarantee holds against everybody", "odds between two days",
 			"theorem 12 (codebook)", "e^ε = 7.39",
 			"above Σε = 18 in any 24 hours. That alone would allow 9 releases",
+			"A lowered limit holds from one such window after the change on",
+			"hold for 24 hours that start after the change",
 			"24 hours of event time of a user cost at most Σε = 18", "Σε may reach 5,842",
 			"factor e^Σε, 65,659,970",
 			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
@@ -1017,6 +1019,17 @@ func TestCounts(t *testing.T) {
 				t.Errorf("%q is missing in\n%s", want, text)
 			}
 		}
+	}
+	// In 25 hours the budget of 24 allows another release of 6, and the interval does so.
+	zoned := newService(t, "{mechanism: codebook, epsilon: 6, interval: 30m, "+
+		"budget: {epsilon: 18, window: 24h}}",
+		"counts: {epsilon: 1, per_day: 10, zone: 1km, time_zone: Europe/London}\n")
+	_, markdown, values = zoned.both(zoned.sheet())
+	if got := zoned.at(values, "geodither.counts.with_records_in_a_day"); got != 38 ||
+		zoned.at(values, "geodither.budget.most_in_24_h") != 18 ||
+		!strings.Contains(strings.Join(strings.Fields(markdown), " "),
+			"here at most 38. The day is that of the clock, 25 hours at most") {
+		t.Errorf("with records a day of 25 hours costs %v:\n%s", got, markdown)
 	}
 	if out := s.diff(before, s.sheet()); !strings.Contains(out,
 		"geodither.counts.epsilon\n  + 1.5\n") {

@@ -75,12 +75,12 @@ Days add up: 30 days cost %s. So does each further edition, group, key, length o
 zones for the same day.
 
 Records and counts are of the same fixes. For the values of a day both together cost 2ε + Σε, here
-at most %s.
+at most %s. The day is that of the clock, %s at most.
 
 The bound does not cover people who travel together. It does not hold against people who have
 the key or true counts. The topic %s has true counts: it stays with those who may see raw fixes.`,
 		c.Topic, c.Zones, cli.Duration(c.Window), number(c.Epsilon), c.TimeZone, c.PerDay,
-		number(30*c.Epsilon), engine.Grouped(2*c.Epsilon+s.DayEpsilon), c.Partial)
+		number(30*c.Epsilon), engine.Grouped(s.withRecords()), cli.Duration(c.LongestDay), c.Partial)
 }
 
 func unit(s *Sheet) string {
@@ -119,7 +119,8 @@ func budget(s *Sheet) string {
 
 With these settings, 24 hours of event time of a user cost at most Σε = %s. An observer's odds
 between two days that a user may have had, with reports at the same times and all on the map, change
-by at most the factor e^Σε, %s.%s%s Event time is the reporting device's clock. With LogAppendTime
+by at most the factor e^Σε, %s. Where settings were changed, both hold for 24 hours that start after
+the change.%s%s Event time is the reporting device's clock. With LogAppendTime
 on the topic %s "max_ahead" keeps it near the broker's clock; with CreateTime a fast clock has its
 days sooner.
 
@@ -128,7 +129,7 @@ days sooner.
 		when(s.high(), fmt.Sprintf(` That is above Σε = %v, which geodither calls high: it hardly
 protects where somebody was over a day.`, mechanism.HighEpsilonDay)),
 		when(s.Release.Budget.Lifetime == 0, ` There is no limit for all time: over a year of daily
-reports Σε may reach `+year+"."), s.Topics.Raw, openHours(s.Release.Hours))
+reports Σε may reach `+year+"."), s.Topics.Raw, openHours(s))
 }
 
 // limits says what limits the sum of ε.
@@ -140,7 +141,7 @@ user reports.`
 	b, text := s.Release.Budget, "The service keeps an account for each user id."
 	if s.window() != 0 {
 		text += fmt.Sprintf(` It refuses whatever would bring a user above Σε = %s in any %s. That
-alone would allow %s in that time.`,
+alone would allow %s in that time. A lowered limit holds from one such window after the change on.`,
 			number(b.Epsilon), cli.Duration(s.window()), s.releases(b.Epsilon))
 	}
 	if b.Lifetime != 0 {
@@ -153,15 +154,16 @@ alone would allow %s in that time.`,
 }
 
 // openHours says in which hours releases are drawn, if these are not all.
-func openHours(spans []hours.Span) string {
+func openHours(s *Sheet) string {
 	var all []string
-	for _, span := range spans {
+	for _, span := range s.Release.Hours {
 		all = append(all, span.String())
 	}
-	return when(len(spans) > 0, fmt.Sprintf(`Releases are drawn in steps that start within these
+	cut := engine.HoursAdvice(s.Release, s.Step)
+	return when(len(all) > 0, fmt.Sprintf(`Releases are drawn in steps that start within these
 hours alone: %s (time zone rules %s). At other times records are predictions, which cost nothing.
-The last release before and the first one after still tell something of the place between.`,
-		strings.Join(all, "; "), hours.ZoneVersion))
+The last release before and the first one after still tell something of the place between.%s`,
+		strings.Join(all, "; "), hours.ZoneVersion, when(cut != "", " Note: "+cut+".")))
 }
 
 // homes says what nights at home tell, which has to be simulated.

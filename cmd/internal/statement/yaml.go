@@ -162,7 +162,7 @@ func countsFields(s *Sheet) string {
     zones: ` + fmt.Sprint(c.Zones) + `
     edition: ` + fmt.Sprint(c.Edition) + `
     topic: ` + quote(c.Topic) + `
-    with_records_in_a_day: ` + sum(2*c.Epsilon+s.DayEpsilon) + `
+    with_records_in_a_day: ` + sum(s.withRecords()) + `
     details: |
 ` + scalar(6, countsOf(s))
 }

@@ -393,7 +393,7 @@ type Setting struct {
 // pays for and the interval leaves room for.
 func (s Setting) ReleasesDay() int64 {
 	const rounding = 1e-9 // a quotient may be a little less than its whole number
-	return min(int64((day+s.Interval-1)/s.Interval), int64(s.DayEpsilon/s.Epsilon+rounding))
+	return min(s.options().MostReleases(s.Step, day), int64(s.DayEpsilon/s.Epsilon+rounding))
 }
 
 // lags are how long a reader of the records may wait: one interval between releases, two, four, and
