@@ -56,14 +56,14 @@ type Budget struct {
 }
 
 // Since returns the moment after which a step must have ended if its releases count against the
-// window's limit in a given step, in milliseconds since 1970. Everything that states what a window
-// holds asks it.
+// window's limit in a given step, in milliseconds since 1970. Whatever states what a window holds
+// asks it.
 //
-// A stretch of W steps of time touches W + 1 steps if it starts within one. So what counts is not W
-// steps, but every release whose fix may lie less than W before a fix of the given step. The fix of
-// the step may lie at its start, and the fix of a release just before the end of its step. So a
-// release counts if its step ends later than W before the start of the given step. That is said in
-// milliseconds, so it holds for releases in steps of other lengths too.
+// A stretch of time of W steps touches W + 1 steps if it starts within one. So W steps are not
+// enough: the fix of the given step may lie at its start, and that of a release just before the end
+// of its own step. A release counts unless its step ended W or more before the start of the given
+// one. Then its fix is more than W before every fix of that step. This is said in milliseconds, so
+// it holds for releases in steps of other lengths too.
 func (b Budget) Since(step, stepMS int64) int64 {
 	if b.WindowSteps < 1 {
 		return ledger.WindowStart(step, 0, stepMS)

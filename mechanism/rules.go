@@ -66,12 +66,12 @@ func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 
 // spent says whether one more release would exceed a budget.
 //
-// Guarantee: in any stretch of fix times [a, a + W), with W the window's length, the ε of all
+// Guarantee: in any stretch of fix times as long as the window, both ends included, the ε of all
 // releases add up to at most the budget that was in force when the last of them was drawn. For that
-// last release passed here. All others in the stretch have fixes less than W from its own, so they
-// count by Budget.Since. The ledger never shows less than they cost, also of what was released under
-// other settings or another model. Costs are whole billionths not below ε, and limits are not above
-// the budget, so the sums are exact. The same goes for the lifetime.
+// last release passed here, and Budget.Since leaves out only releases whose fixes lie more than the
+// window before its own. The ledger never shows less than the others cost, also of what was released
+// under other settings or another model. Costs are whole billionths not below ε, and limits are not
+// above the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
 )
 
 // withBudget is a complete config whose budget is another text, with its key.
@@ -173,5 +176,77 @@ func TestBudgetOfAnAlias(t *testing.T) {
 	if err := yaml.Unmarshal([]byte("one: &b {epsilon: 6, window: 2h}\ntwo: *b\n"),
 		&file); err != nil || file.One != file.Two || file.Two.Window != 2*time.Hour {
 		t.Errorf("%+v, %v", file, err)
+	}
+}
+
+// TestSanitizeKeepsTheBudget: no 24 hours of fix times in a file hold more than the budget, where
+// fixes lie at the ends of their steps. 24 hours touch one step more than 24 hours of steps do.
+func TestSanitizeKeepsTheBudget(t *testing.T) {
+	t.Parallel()
+	first := time.Date(2026, 11, 2, 10, 0, 29, 900_000_000, time.UTC)
+	const day = 24 * time.Hour
+	regular := make([]time.Time, 2*2880)
+	for i := range regular {
+		regular[i] = first.Add(time.Duration(i) * 30 * time.Second)
+	}
+	for name, c := range map[string]struct {
+		release  string
+		fixes    []time.Time
+		window   time.Duration
+		most     float64
+		releases int
+	}{
+		"two fixes within a day": {
+			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 24h}}",
+			[]time.Time{first, first.Add(day - 29_800*time.Millisecond)}, day, 8, 1,
+		},
+		"the same second, each day": {
+			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 24h}}",
+			[]time.Time{first, first.Add(day), first.Add(2 * day), first.Add(3 * day)}, day, 8, 2,
+		},
+		"the same second, and a window that is a step shorter": {
+			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 23h59m30s}}",
+			[]time.Time{first, first.Add(day), first.Add(2 * day), first.Add(3 * day)},
+			day - 30*time.Second, 8, 4,
+		},
+		"a plan of 6.6": {
+			"{mechanism: codebook, epsilon: 6.6, interval: 40m, budget: {epsilon: 20, window: 24h}}",
+			regular, day, 19.8, 6,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := complete[:strings.Index(complete, "release:")] + "release: " + c.release + "\n"
+			dir, config := configDir(t, text)
+			model := townModel(t)
+			model.Step = 30 * time.Second
+			if err := model.WriteFile(filepath.Join(dir, "model.avro")); err != nil {
+				t.Fatal(err)
+			}
+			var fixes []schemas.Raw
+			for _, at := range c.fixes {
+				fixes = append(fixes, schemas.Raw{
+					UserID: "a", Timestamp: at.UnixMilli(), Latitude: 10.01, Longitude: 20.01,
+				})
+			}
+			_, lines := sanitizeTo(t, "ndjson", "sanitize", "-c", config, "--in",
+				write(t, dir, "traces.csv", servicetest.TownCSV(fixes)))
+			all, releases, most := decoded(t, lines), 0, 0.
+			for _, from := range all {
+				sum := 0.
+				for _, r := range all {
+					if ms := r.Timestamp - from.Timestamp; 0 <= ms && ms <= c.window.Milliseconds() {
+						sum += r.Epsilon
+					}
+				}
+				if most = max(most, sum); from.Epsilon > 0 {
+					releases++
+				}
+			}
+			if math.Abs(most-c.most) > 1e-9 || releases != c.releases {
+				t.Errorf("at most Σε %g in %v and %d releases, want %g and %d", most, c.window,
+					releases, c.most, c.releases)
+			}
+		})
 	}
 }

@@ -43,6 +43,9 @@ func TestConfigLint(t *testing.T) {
 		if strings.Contains(r.out, "release.hours: entry 1 holds no step's start") != warns {
 			t.Errorf("with hours %s lint says\n%s", hours, r.out)
 		}
+		if !strings.Contains(r.out, "have a release, and one up to 4m0s after they open has none") {
+			t.Errorf("with hours %s lint does not say that steps lie across:\n%s", hours, r.out)
+		}
 	}
 	elsewhere := write(t, t.TempDir(), "geodither.yml", complete)
 	r = succeed(t, "config", "lint", "-c", elsewhere)

@@ -18,8 +18,8 @@ import (
 // TestNoStretchExceedsTheBudget runs users through processors, with fixes where steps begin and end
 // and a window after releases. Settings, models and their steps change; processors start again, users
 // are erased and come back, and some records lie in another partition. The published records alone
-// are judged: in any half-open stretch of fix times as long as the window, ε adds up to at most the
-// limit that was in force when the last of them was published. No release lies outside the hours,
+// are judged: in any stretch of fix times as long as the window, both ends included, ε adds up to at
+// most the limit that was in force when the last of them was published. No release lies outside the hours,
 // and no two have the same number.
 func TestNoStretchExceedsTheBudget(t *testing.T) {
 	t.Parallel()
@@ -249,16 +249,16 @@ func (w *stretchWalk) judge(s schemas.Sanitized) {
 	}
 }
 
-// mostAround is the largest sum in a half-open stretch of a length that holds the last one.
+// mostAround is the largest sum in a stretch of a length that holds the last one.
 func mostAround(list []spentAt, lengthMS int64) (most float64) {
 	last := list[len(list)-1]
 	for _, first := range list {
-		if first.ms > last.ms || last.ms-first.ms >= lengthMS {
+		if first.ms > last.ms || last.ms-first.ms > lengthMS {
 			continue
 		}
 		sum := 0.
 		for _, x := range list {
-			if first.ms <= x.ms && x.ms < first.ms+lengthMS {
+			if first.ms <= x.ms && x.ms <= first.ms+lengthMS {
 				sum += x.epsilon
 			}
 		}
