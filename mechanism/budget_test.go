@@ -155,6 +155,40 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 	}
 }
 
+// TestSinceByDefinition compares Since with its definition, millisecond by millisecond: a release in
+// an earlier step counts if some fix of its step lies no more than the window before some fix of the
+// given one. Steps have other lengths where another model was in force. Until is where Since stops.
+func TestSinceByDefinition(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(43, 1))
+	for range 20_000 {
+		stepMS, before := 1+r.Int64N(40), 1+r.Int64N(40)
+		b := Budget{WindowSteps: 1 + r.IntN(12)}
+		window := int64(b.WindowSteps) * stepMS
+		step := r.Int64N(400) - 200
+		start := step * stepMS
+		end := before * ((start-2*window)/before + r.Int64N(2*window/before+2))
+		if end > start {
+			continue
+		}
+		// Fixes may have any fraction of a millisecond, so the last of a step is before its end.
+		near := false
+		for _, fix := range []float64{float64(end) - 1e-3, float64(end - before)} {
+			near = near || float64(start)-fix <= float64(window)
+		}
+		if counts := end > b.Since(step, stepMS); counts != near {
+			t.Fatalf("%d steps of %d ms, a step that ended %d ms before: counts %t, want %t",
+				b.WindowSteps, stepMS, start-end, counts, near)
+		}
+		until := b.Until(end, stepMS)
+		if until%stepMS != 0 || end > b.Since(until/stepMS, stepMS) ||
+			end <= b.Since(until/stepMS-1, stepMS) {
+			t.Fatalf("%d steps of %d ms: of the end %d Until gives %d", b.WindowSteps, stepMS, end,
+				until)
+		}
+	}
+}
+
 func randomPolicy(r *rand.Rand) Options {
 	o := Options{
 		Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)],

@@ -72,7 +72,7 @@ func (b Budget) Since(step, stepMS int64) int64 {
 }
 
 // Until returns when releases of a step that ended at a moment stop to count against the window's
-// limit, in milliseconds since 1970: it is the start of the first step of which Since says so.
+// limit, in milliseconds since 1970: the start of the first step for which Since leaves them out.
 func (b Budget) Until(endMS, stepMS int64) int64 {
 	steps := endMS / stepMS
 	if endMS%stepMS > 0 {

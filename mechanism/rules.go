@@ -69,9 +69,9 @@ func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 // Guarantee: in any stretch of fix times as long as the window, both ends included, the ε of all
 // releases add up to at most the budget that was in force when the last of them was drawn. For that
 // last release passed here, and Budget.Since leaves out only releases whose fixes lie more than the
-// window before its own. The ledger never shows less than the others cost, also of what was released
-// under other settings or another model. Costs are whole billionths not below ε, and limits are not
-// above the budget, so the sums are exact. The same goes for the lifetime.
+// window before its own. The ledger never shows less than the others cost, also of what was
+// released under other settings or another model. Costs are whole billionths not below ε, and
+// limits are not above the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {

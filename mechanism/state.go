@@ -228,8 +228,8 @@ func (s *State) Erase() {
 	s.Posterior.P = append(s.Posterior.P, 1)
 }
 
-// ResetCosts empties the account: budgets and the interval start again. The last step and the number
-// of releases stay. Noise is keyed by them, so no noise is drawn twice.
+// ResetCosts empties the account: budgets and the interval start again. The last step and the
+// number of releases stay. Noise is keyed by them, so no noise is drawn twice.
 func (s *State) ResetCosts() {
 	s.Ledger.Reset()
 	s.EpsilonSpent, s.Rho = 0, 0

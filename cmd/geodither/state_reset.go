@@ -31,7 +31,8 @@ otherwise. While an instance has the folder open the command refuses; a dry run 
 --everything also removes the group's offsets and all states in the changelog, so that processing
 starts again at the first record of the raw topic. That releases every fix that the topic still
 holds a second time, after the first releases in the same sanitized topic. With the same key and
-settings the releases are the same. With others they are new and cost their ε again. This cannot be
+settings the releases are the same, while the topic has its first records; if it has lost them, use
+a new key, or noise may be used twice. Other releases are new and cost their ε again. This cannot be
 undone, so it needs --spend-again, and every instance stopped. The folders of other instances
 belong to the old changelog: remove each with --discard-account before its next start, or it
 stops. To release a range once more beside what is there, use replay.`,

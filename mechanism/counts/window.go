@@ -70,8 +70,8 @@ func (p *Plan) Zone() string { return p.name }
 // Length returns the length of a window without a clock change.
 func (p *Plan) Length() time.Duration { return time.Duration(p.length) * time.Millisecond }
 
-// LongestDay is the longest stretch of time that a day of the zone's clock takes, from 2000 to 2037:
-// 25 hours where the clock is put back by an hour.
+// LongestDay is the longest stretch of time that a day of the zone's clock takes, from 2000 to
+// 2037: 25 hours where the clock is put back by an hour.
 func (p *Plan) LongestDay() time.Duration {
 	longest := int64(dayMS)
 	end := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)

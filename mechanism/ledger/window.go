@@ -14,9 +14,8 @@ func StepEnd(step, stepMS int64) int64 {
 	return max((step+1)*stepMS, math.MinInt64+1)
 }
 
-// WindowStart returns the moment after which a step ends if it is one of so many steps up to a given
-// one. Where times leave int64 the window is wider, and holds all releases at the
-// edge.
+// WindowStart returns the moment after which a step ends if it is one of so many steps up to a
+// given one. Where times leave int64 the window is wider, and holds all releases at the edge.
 func WindowStart(step, steps, stepMS int64) int64 {
 	if step < math.MinInt64+steps {
 		return math.MinInt64

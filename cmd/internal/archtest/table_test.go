@@ -226,7 +226,7 @@ var table = map[string]rule{
 		tests: []string{
 			"cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/grid",
-			"mechanism/mobility", "schemas", pebble,
+			"mechanism/ledger", "mechanism/mobility", "schemas", pebble,
 		},
 	},
 	"cmd/internal/doctor": {

@@ -18,12 +18,14 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 	return MostEpsilon(o, step, 24*time.Hour)
 }
 
-// MostEpsilon bounds what the releases of one user can cost in any stretch of fix times of a length,
-// whenever it starts: as many releases as the interval and the hours leave room for, at most the
-// limit of each of the budget's windows that cover the stretch, and at most the lifetime's limit.
+// MostEpsilon bounds what the releases of one user can cost in any stretch of fix times of a
+// length, whenever it starts: as many releases as the interval and the hours leave room for, at
+// most the limit of each of the budget's windows that cover the stretch, and at most the lifetime's
+// limit.
 //
-// A limit counts in full, although releases of the present ε may not fill it: those of another ε may
-// have filled it before. Where settings have changed it bounds stretches that start after the change.
+// A limit counts in full, although releases of the present ε may not fill it: those of another ε
+// may have filled it before. Where settings have changed it bounds stretches that start after the
+// change.
 func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 	most := o.Epsilon * float64(o.MostReleases(step, length))
 	if b := o.Budget; b.WindowSteps > 0 {

@@ -16,11 +16,11 @@ import (
 )
 
 // TestNoStretchExceedsTheBudget runs users through processors, with fixes where steps begin and end
-// and a window after releases. Settings, models and their steps change; processors start again, users
-// are erased and come back, and some records lie in another partition. The published records alone
-// are judged: in any stretch of fix times as long as the window, both ends included, ε adds up to at
-// most the limit that was in force when the last of them was published. No release lies outside the hours,
-// and no two have the same number.
+// and a window after releases. Settings, models and their steps change; processors start again,
+// users are erased and come back, and some records lie in another partition. The published records
+// alone are judged: in any stretch of fix times as long as the window, both ends included, ε adds
+// up to at most the limit that was in force when the last of them was published. No release lies
+// outside the hours, and no two have the same number.
 func TestNoStretchExceedsTheBudget(t *testing.T) {
 	t.Parallel()
 	var all stretchCounts

@@ -500,6 +500,41 @@ func TestReadTruth(t *testing.T) {
 	}
 }
 
+// TestSpentDay: what a course says of a budget of 24 hours is what its releases cost from 24 hours
+// before the start of a fix's step on. It reaches the budget and never exceeds it.
+func TestSpentDay(t *testing.T) {
+	truth := newTruth(sampleTruth(t).model)
+	step := truth.model.Step.Milliseconds()
+	start := time.Date(2026, 1, 26, 16, 0, 0, 0, time.UTC).UnixMilli()
+	for i := range int64(140) { // three days, at the ends and the starts of steps
+		at := start + i*30*60_000 - i%2
+		truth.add(schemas.Raw{UserID: "a", Timestamp: at, Latitude: 53.42, Longitude: -2.96})
+	}
+	s := DefaultSettings()
+	s.Budget = 10
+	c, err := computed(t.Context(), truth, "a", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0.
+	for i, now := range c.TimeMS {
+		want, before := 0., 0.
+		for k := range i + 1 {
+			if c.TimeMS[k]/step >= now/step-dayMS/step {
+				want += float64(c.SpentEps[k]) - before
+			}
+			before = float64(c.SpentEps[k])
+		}
+		if got := float64(c.SpentDay[i]); math.Abs(got-want) > 1e-9 || got > s.Budget {
+			t.Fatalf("fix %d: Σε %g counts, want %g of %g", i, got, want, s.Budget)
+		}
+		most = max(most, float64(c.SpentDay[i]))
+	}
+	if most < s.Budget || float64(c.SpentEps[len(c.SpentEps)-1]) < 2*s.Budget {
+		t.Errorf("at most %g of %g, %g in all", most, s.Budget, c.SpentEps[len(c.SpentEps)-1])
+	}
+}
+
 // TestParts: a course that is computed bit by bit, by several who ask at a time, is the whole one.
 func TestParts(t *testing.T) {
 	truth := sampleTruth(t)

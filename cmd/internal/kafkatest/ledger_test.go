@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -156,7 +157,7 @@ func (l *ledger) count() {
 		l.Unrefused += len(offsets)
 	}
 	l.Users = len(l.costs)
-	l.Exceeded, l.MostSpent = l.costs.exceeded(budgetEpsilon, budgetSteps)
+	l.Exceeded, l.MostSpent = l.costs.exceeded(budgetEpsilon, budgetWindow)
 }
 
 // read reads all topics, and returns the broken promises and what the run did not test.
@@ -255,7 +256,7 @@ func (l *ledger) untried() []string {
 
 // cost is the ε that one published record has cost its user.
 type cost struct {
-	step    int64
+	ms      int64 // of the fix
 	epsilon float64
 }
 
@@ -265,20 +266,20 @@ type costs map[string][]cost
 
 func (c costs) add(r schemas.Sanitized) {
 	if r.Epsilon != 0 {
-		c[r.UserID] = append(c[r.UserID], cost{r.Step, r.Epsilon})
+		c[r.UserID] = append(c[r.UserID], cost{r.Timestamp, r.Epsilon})
 	}
 }
 
-// exceeded counts the users whose costs in some window of so many steps exceed the budget. It
-// also returns the largest sum of any user in any window.
-func (c costs) exceeded(budget float64, steps int64) (users int, most float64) {
+// exceeded counts the users whose costs in some stretch of fix times as long as the window exceed
+// the budget. It also returns the largest sum of any user in any stretch.
+func (c costs) exceeded(budget float64, window time.Duration) (users int, most float64) {
 	const rounding = 1e-9 // error of a sum of at most a few thousand costs
 	for _, all := range c {
-		slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.step, b.step) })
+		slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.ms, b.ms) })
 		first, sum, largest := 0, 0.0, 0.0
 		for _, last := range all {
 			sum += last.epsilon
-			for all[first].step <= last.step-steps {
+			for all[first].ms < last.ms-window.Milliseconds() {
 				sum -= all[first].epsilon
 				first++
 			}

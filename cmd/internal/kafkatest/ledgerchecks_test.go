@@ -71,8 +71,8 @@ func (w *aftermath) spend(partition int32, steps ...int64) {
 	w.partitions = max(w.partitions, int(partition)+1)
 	for _, step := range steps {
 		value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{
-			UserID: "u", Timestamp: step, Step: step, Epsilon: 1, Kind: schemas.KindReleased,
-			Mechanism: "lattice",
+			UserID: "u", Timestamp: step * fleetStep.Milliseconds(), Step: step, Epsilon: 1,
+			Kind: schemas.KindReleased, Mechanism: "lattice",
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -221,7 +221,7 @@ func TestLedgerFindsPlants(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreCounted over sliding windows of steps and over partitions, from what is
+// TestBudgetsAreCounted over stretches of fix times and over partitions, from what is
 // published alone.
 func TestBudgetsAreCounted(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -247,12 +247,12 @@ func TestBudgetsAreCounted(t *testing.T) {
 		},
 		"a window's end": {
 			func(w *aftermath) {
-				w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...)
+				w.spend(0, append(steps(100, budgetEpsilon), 101+budgetSteps)...)
 			},
 			budgetEpsilon, 0,
 		},
 		"just inside of it": {
-			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) },
+			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
 			budgetEpsilon + 1, 1,
 		},
 	} {

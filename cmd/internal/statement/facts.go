@@ -245,8 +245,8 @@ func (s *Sheet) takeRelease(r config.Release) error {
 	return nil
 }
 
-// withRecords bounds what records and counts of the same fixes cost together for the values of a day
-// of the counts. That day may be longer than 24 hours.
+// withRecords bounds what records and counts of the same fixes cost together for the values of a
+// day of the counts. That day may be longer than 24 hours.
 func (s *Sheet) withRecords() float64 {
 	return 2*s.Counts.Epsilon + engine.MostEpsilon(s.Release, s.Step, s.Counts.LongestDay)
 }
