@@ -32,7 +32,7 @@ type Codec struct {
 // NewCodec returns a codec of the encoding. It parses the schemas, which takes some hundred
 // microseconds: make one codec, and not one for each record.
 func NewCodec(encoding Encoding) (*Codec, error) {
-	if err := encoding.Validate(); err != nil {
+	if err := encoding.Validate(); err != nil && encoding != JSONText {
 		return nil, err
 	}
 	c := &Codec{encoding: encoding}
@@ -353,10 +353,10 @@ func (c *Codec) append(l *layout, dst []byte, row []value) ([]byte, error) {
 		}
 	}
 	switch {
-	case c.encoding == JSON:
-		return l.appendJSON(dst, row), nil
+	case c.encoding == JSON, c.encoding == JSONText:
+		return l.appendJSON(dst, row, c.encoding == JSONText), nil
 	case c.encoding == JSONSchema && l != c.raw:
-		return append(l.appendJSON(append(dst, l.before...), row), l.after...), nil
+		return append(l.appendJSON(append(dst, l.before...), row, false), l.after...), nil
 	case c.encoding == AvroRegistry && l != c.raw:
 		id := c.ids.Sanitized
 		switch l {

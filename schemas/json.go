@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -161,25 +162,27 @@ func decodeNumber(v *value, literal []byte) Reason {
 	return ""
 }
 
-// appendJSON appends row as one object in the order of the schema, without absent fields and
-// without spaces. Numbers must be finite.
-func (l *layout) appendJSON(dst []byte, row []value) []byte {
-	dst = append(dst, '{')
+// appendJSON appends row as one object in the order of the schema, without spaces. Every record has
+// every field: a reader that guesses columns from the first records must find all of them. Numbers
+// must be finite. textTimes writes times as text, and a time before 1970, which is none, as null.
+func (l *layout) appendJSON(dst []byte, row []value, textTimes bool) []byte {
 	for i, c := range l.columns {
-		if !row[i].present {
-			continue
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
 		}
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), c.name...), `":`...)
-		switch c.kind {
-		case kindText:
-			dst = appendString(dst, row[i].text)
-		case kindDouble, kindNullOrDouble:
-			dst = appendNumber(dst, row[i].number)
+		dst = append(append(append(dst, separator, '"'), c.name...), `":`...)
+		switch v := row[i]; {
+		case !v.present, c.kind == kindTimestamp && textTimes && v.integer < 0:
+			dst = append(dst, "null"...)
+		case c.kind == kindText:
+			dst = appendString(dst, v.text)
+		case c.kind == kindDouble, c.kind == kindNullOrDouble:
+			dst = AppendNumber(dst, v.number)
+		case c.kind == kindTimestamp && textTimes:
+			dst = append(AppendTime(append(dst, '"'), v.integer), '"')
 		default: // kindInt, kindLong, kindTimestamp
-			dst = strconv.AppendInt(dst, row[i].integer, 10)
+			dst = strconv.AppendInt(dst, v.integer, 10)
 		}
 	}
 	return append(dst, '}')
@@ -204,13 +207,23 @@ func appendString(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// appendNumber appends the shortest decimal that reads back as x. It uses an exponent only where a
-// person would.
-func appendNumber(dst []byte, x float64) []byte {
+// AppendNumber appends the shortest decimal that reads back as x, which must be finite. It uses an
+// exponent only where a person would. It always has a decimal point, 0.0: a reader that guesses the
+// type of a column would take whole numbers for integers, and then round 6.6 to 7.
+func AppendNumber(dst []byte, x float64) []byte {
+	format := byte('e')
 	if a := math.Abs(x); a == 0 || a >= 1e-6 && a < 1e21 {
-		return strconv.AppendFloat(dst, x, 'f', -1, 64)
+		format = 'f'
 	}
-	return strconv.AppendFloat(dst, x, 'e', -1, 64)
+	begin := len(dst)
+	dst = strconv.AppendFloat(dst, x, format, -1, 64)
+	if bytes.IndexByte(dst[begin:], '.') >= 0 {
+		return dst
+	}
+	if e := bytes.IndexByte(dst[begin:], 'e'); e >= 0 {
+		return slices.Insert(dst, begin+e, '.', '0')
+	}
+	return append(dst, '.', '0')
 }
 
 // walker steps through the members of one JSON object that is known to be valid. It finds where

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"testing"
 )
 
@@ -167,4 +168,39 @@ func sameRaw(a, b Raw) bool {
 	}
 	a.AccuracyM, b.AccuracyM = nil, nil
 	return a == b
+}
+
+// A reader that guesses columns from the first records has to find all of them, each with its type:
+// every record has every field, and a double a point, also where it is 0.
+func TestJSONShowsItsColumns(t *testing.T) {
+	number := regexp.MustCompile(`^-?\d+\.\d+(e[+-]\d+)?$`)
+	rng := rand.New(rand.NewPCG(2, 6))
+	for _, e := range []Encoding{JSON, JSONText} {
+		c := must(NewCodec(e))
+		for range rounds {
+			for _, line := range []struct {
+				data []byte
+				of   *layout
+			}{
+				{must(c.AppendSanitized(nil, randomSanitized(rng))), c.sanitized},
+				{must(c.AppendCounts(nil, randomCounts(rng))), c.counts},
+				{must(c.AppendDeadLetter(nil, randomDeadLetter(rng))), c.deadLetter},
+				{must(c.AppendRaw(nil, randomRaw(rng))), c.raw},
+			} {
+				var members map[string]json.RawMessage
+				if err := json.Unmarshal(line.data, &members); err != nil {
+					t.Fatal(err)
+				}
+				for _, column := range line.of.columns {
+					text := string(members[column.name])
+					isNull := text == "null" && (column.kind == kindNullOrDouble ||
+						column.kind == kindTimestamp && e == JSONText)
+					double := column.kind == kindDouble || column.kind == kindNullOrDouble
+					if text == "" || double && !isNull && !number.MatchString(text) {
+						t.Fatalf("%s: %s is %q in %s", e, column.name, text, line.data)
+					}
+				}
+			}
+		}
+	}
 }

@@ -6,8 +6,8 @@
 //   - [Avro] is Avro's single-object encoding: C3 01, the little-endian CRC-64-AVRO fingerprint of
 //     the schema's parsing canonical form, the datum.
 //     https://avro.apache.org/docs/1.12.0/specification/#single-object-encoding
-//   - [JSON] is one object for each record, with the schema's field names and types: times are
-//     numbers, milliseconds since 1970. RFC 3339 text is read as well.
+//   - [JSON] is one object for each record, with all of the schema's fields by name and type: times
+//     are numbers, milliseconds since 1970. RFC 3339 text is read as well.
 //   - [AvroRegistry] is the datum after a zero byte and the number that a schema registry has given
 //     to the schema. Package registry asks registries.
 //   - [JSONSchema] is the object of [JSON] in the envelope of Kafka Connect, beside its schema.
@@ -68,6 +68,8 @@ const (
 	AvroRegistry Encoding = "avro_registry" // after a zero byte and the number of its schema
 	JSON         Encoding = "json"          // one object for each record
 	JSONSchema   Encoding = "json_schema"   // the same in the envelope of Kafka Connect
+	// JSONText is JSON with times as text, for files that people read. No topic has it.
+	JSONText Encoding = "json_text"
 	// Auto reads raw records in Avro, JSON and the framings of registries. It writes Avro.
 	Auto Encoding = "auto"
 )

@@ -104,3 +104,9 @@ func ParseTime(text []byte) (ms int64, ok bool) {
 	err := t.UnmarshalText(text)
 	return t.UnixMilli(), err == nil
 }
+
+// AppendTime appends a time in milliseconds since 1970 as RFC 3339 in UTC. It always has three
+// decimals of a second: some readers refuse a column that mixes times with and without.
+func AppendTime(dst []byte, ms int64) []byte {
+	return time.UnixMilli(ms).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+}

@@ -69,3 +69,16 @@ func FuzzTime(f *testing.F) {
 		}
 	})
 }
+
+// Every time has three decimals: pandas refuses a column with some of other forms.
+func TestAppendTime(t *testing.T) {
+	for ms, want := range map[int64]string{
+		0: "1970-01-01T00:00:00.000Z", 1700000000500: "2023-11-14T22:13:20.500Z",
+		1700000000123: "2023-11-14T22:13:20.123Z", lastTimestamp: "9999-12-31T23:59:59.999Z",
+	} {
+		got := string(AppendTime(nil, ms))
+		if back, ok := ParseTime([]byte(got)); got != want || !ok || back != ms {
+			t.Errorf("%d is %s, read as %d, %t", ms, got, back, ok)
+		}
+	}
+}

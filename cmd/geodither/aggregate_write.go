@@ -17,29 +17,23 @@ import (
 
 // zoneRow is what is written of one zone in one window.
 type zoneRow struct {
-	WindowStart   instant `json:"window_start" parquet:"window_start,timestamp(millisecond:utc)"`
-	WindowEnd     instant `json:"window_end" parquet:"window_end,timestamp(millisecond:utc)"`
-	Zone          int64   `json:"zone" parquet:"zone"`
-	Name          string  `json:"name,omitempty" parquet:"name"` // of --zone
-	Latitude      float64 `json:"latitude" parquet:"latitude"`   // of its middle
-	Longitude     float64 `json:"longitude" parquet:"longitude"`
-	Vehicles      float64 `json:"vehicles" parquet:"vehicles"`
-	Low           float64 `json:"low" parquet:"low"`
-	High          float64 `json:"high" parquet:"high"`
-	Share         float64 `json:"share" parquet:"share"` // of the fleet
-	Posterior     float64 `json:"posterior" parquet:"posterior"`
-	PosteriorLow  float64 `json:"posterior_low" parquet:"posterior_low"`
-	PosteriorHigh float64 `json:"posterior_high" parquet:"posterior_high"`
-	Naive         float64 `json:"naive" parquet:"naive"`
-	Model         float64 `json:"model" parquet:"model"`
-	Outline       []byte  `json:"-" parquet:"geometry"` // of Parquet alone
+	WindowStart   int64   `parquet:"window_start,timestamp(millisecond:utc)"`
+	WindowEnd     int64   `parquet:"window_end,timestamp(millisecond:utc)"`
+	Zone          int64   `parquet:"zone"`
+	Name          string  `parquet:"name"`     // of --zone
+	Latitude      float64 `parquet:"latitude"` // of its middle
+	Longitude     float64 `parquet:"longitude"`
+	Vehicles      float64 `parquet:"vehicles"`
+	Low           float64 `parquet:"low"`
+	High          float64 `parquet:"high"`
+	Share         float64 `parquet:"share"` // of the fleet
+	Posterior     float64 `parquet:"posterior"`
+	PosteriorLow  float64 `parquet:"posterior_low"`
+	PosteriorHigh float64 `parquet:"posterior_high"`
+	Naive         float64 `parquet:"naive"`
+	Model         float64 `parquet:"model"`
+	Outline       []byte  `parquet:"geometry"` // of Parquet alone
 }
-
-// instant is a time in milliseconds since 1970, a text in JSON.
-type instant int64
-
-// MarshalText implements encoding.TextMarshaler.
-func (t instant) MarshalText() ([]byte, error) { return []byte(inUTC(int64(t))), nil }
 
 var zoneHeader = []string{
 	"window_start", "window_end", "zone", "name", "latitude", "longitude",
@@ -49,7 +43,7 @@ var zoneHeader = []string{
 
 func (r zoneRow) fields() []string {
 	text := []string{
-		inUTC(int64(r.WindowStart)), inUTC(int64(r.WindowEnd)), strconv.FormatInt(r.Zone, 10),
+		files.Time(r.WindowStart), files.Time(r.WindowEnd), strconv.FormatInt(r.Zone, 10),
 		r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
 	}
 	for _, x := range []float64{
@@ -59,6 +53,28 @@ func (r zoneRow) fields() []string {
 		text = append(text, files.Number(x))
 	}
 	return text
+}
+
+// object is the row as a JSON object of the columns of CSV. A zone without a name has null.
+func (r zoneRow) object() []byte {
+	var b []byte
+	for i, text := range r.fields() {
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
+		}
+		switch zoneHeader[i] {
+		case "window_start", "window_end", "name":
+			quoted, _ := json.Marshal(text) // a text always can be one
+			if text == "" {
+				quoted = []byte("null")
+			}
+			text = string(quoted)
+		}
+		b = append(strconv.AppendQuote(append(b, separator), zoneHeader[i]), ':')
+		b = append(b, text...)
+	}
+	return append(b, '}')
 }
 
 // Output says where to write estimates and how.
@@ -121,7 +137,7 @@ func (o *aggregateWriter) window(
 	for zone := range d.Fitted {
 		lat, lon := middleOfZone(zones, int32(zone))
 		err := o.zone(zoneRow{
-			WindowStart: instant(w.StartMS), WindowEnd: instant(w.EndMS),
+			WindowStart: w.StartMS, WindowEnd: w.EndMS,
 			Zone: int64(zone), Latitude: toMetre(lat), Longitude: toMetre(lon),
 			Vehicles: sixDigits(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone],
 			Share:         sixDigits(d.Fitted[zone] / float64(d.Vehicles)),
@@ -149,12 +165,13 @@ func (o *aggregateWriter) zone(r zoneRow) error {
 	case "csv":
 		return o.rows.Write(r.fields())
 	case "geojson":
-		return o.features.Add(o.polygon(int32(r.Zone)), r)
+		return o.features.Add(o.polygon(int32(r.Zone)), json.RawMessage(r.object()))
 	case "parquet":
 		r.Outline = o.table.Polygons(o.polygons(int32(r.Zone)))
 		return o.table.Write(r)
 	}
-	return json.NewEncoder(o.density).Encode(r)
+	_, err := o.density.Write(append(r.object(), '\n'))
+	return err
 }
 
 type zonePolygon struct {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -326,7 +325,10 @@ func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	encode := countsEncoder(r.format, &b)
+	encode, err := countsEncoder(r.format, &b)
+	if err != nil {
+		return nil, err
+	}
 	for zone := range published.Vehicles {
 		err := encode(counting.Record(p, r.zones, r.settings, published, int32(zone)))
 		if err != nil {
@@ -460,21 +462,17 @@ var countsHeader = []string{
 	"estimate", "epsilon", "per_day", "edition",
 }
 
-// countsLine is a record as JSON prints it for people: with times as text, instead of those of the
-// record.
-type countsLine struct {
-	WindowStart instant `json:"window_start"`
-	WindowEnd   instant `json:"window_end"`
-	schemas.Counts
-}
-
 // countsEncoder returns what writes a record as a line of CSV or JSON.
-func countsEncoder(format string, out io.Writer) func(schemas.Counts) error {
+func countsEncoder(format string, out io.Writer) (func(schemas.Counts) error, error) {
 	if format != "csv" {
-		lines := json.NewEncoder(out)
+		lines, err := schemas.NewCodec(schemas.JSONText)
 		return func(r schemas.Counts) error {
-			return lines.Encode(countsLine{instant(r.WindowStart), instant(r.WindowEnd), r})
-		}
+			line, err := lines.AppendCounts(nil, r)
+			if err == nil {
+				_, err = out.Write(append(line, '\n'))
+			}
+			return err
+		}, err
 	}
 	rows := csv.NewWriter(out)
 	return func(r schemas.Counts) error {
@@ -484,12 +482,12 @@ func countsEncoder(format string, out io.Writer) func(schemas.Counts) error {
 				files.Degrees(r.Longitude.Number)
 		}
 		err := rows.Write([]string{
-			inUTC(r.WindowStart), inUTC(r.WindowEnd), r.Day, r.Zone, latitude, longitude,
+			files.Time(r.WindowStart), files.Time(r.WindowEnd), r.Day, r.Zone, latitude, longitude,
 			strconv.FormatInt(r.Vehicles, 10), strconv.FormatInt(r.Low, 10),
 			strconv.FormatInt(r.High, 10), files.Number(r.Estimate), files.Number(r.Epsilon),
 			strconv.Itoa(int(r.PerDay)), strconv.FormatInt(r.Edition, 10),
 		})
 		rows.Flush()
 		return err
-	}
+	}, nil
 }

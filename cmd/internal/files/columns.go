@@ -3,7 +3,6 @@ package files
 import (
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -112,15 +111,15 @@ func number(text string) (float64, bool) {
 	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
 }
 
-// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with as many decimals of a
-// second as it takes.
-func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
+// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with three decimals of a second.
+func Time(ms int64) string { return string(schemas.AppendTime(nil, ms)) }
 
 // Degrees prints seven decimals of a degree, which is a centimetre.
 func Degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
 
-// Number prints a number with as many digits as it takes to read the same number again.
-func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// Number prints a number with as many digits as it takes to read the same number again, and always
+// with a decimal point.
+func Number(x float64) string { return string(schemas.AppendNumber(nil, x)) }
 
 // tenths prints one decimal, of a metre or of a degree of direction.
 func tenths(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }

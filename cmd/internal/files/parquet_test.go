@@ -152,7 +152,7 @@ func sameCell(value parquet.Value, name, text string) bool {
 	case kind == parquet.ByteArray:
 		return string(value.ByteArray()) == text
 	case name == "timestamp":
-		return time.UnixMilli(value.Int64()).UTC().Format(time.RFC3339Nano) == text
+		return time.UnixMilli(value.Int64()).UTC().Format("2006-01-02T15:04:05.000Z") == text
 	case kind == parquet.Int64:
 		return strconv.FormatInt(value.Int64(), 10) == text
 	}

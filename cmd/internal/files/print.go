@@ -3,7 +3,6 @@ package files
 import (
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,26 +62,23 @@ func SeededWords(n int64) string {
 		"anybody who guesses the seed takes the noise off; no ε holds for them"
 }
 
-// letter is a dead letter for people to read: its time is text, or is left out where there is none.
-type letter struct {
-	schemas.DeadLetter
-	Timestamp string `json:"timestamp,omitempty"` // in the place of DeadLetter's, a number
-}
-
-func letterOf(d schemas.DeadLetter) letter {
-	if d.Timestamp < 0 {
-		return letter{d, ""}
-	}
-	return letter{d, Time(d.Timestamp)}
-}
-
 // NewLetterPrinter returns a printer of dead letters, as csv or json: they have no place on a map.
 // At its end it says on log how many there are of each reason.
 func NewLetterPrinter(
 	format string, out, log io.Writer, codec *schemas.Codec,
 ) (Printer, error) {
-	rows, lines := csv.NewWriter(out), json.NewEncoder(out)
-	write := func(d schemas.DeadLetter) error { return lines.Encode(letterOf(d)) }
+	lines, err := schemas.NewCodec(schemas.JSONText)
+	if err != nil {
+		return Printer{}, err
+	}
+	rows := csv.NewWriter(out)
+	write := func(d schemas.DeadLetter) error {
+		line, err := lines.AppendDeadLetter(nil, d)
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return err
+	}
 	end := func() error { return nil }
 	switch format {
 	case "json", "ndjson":
@@ -92,9 +88,13 @@ func NewLetterPrinter(
 			return Printer{}, err
 		}
 		write = func(d schemas.DeadLetter) error {
+			at := "" // there is none
+			if d.Timestamp >= 0 {
+				at = Time(d.Timestamp)
+			}
 			return rows.Write([]string{
 				d.Topic, strconv.FormatInt(int64(d.Partition), 10), strconv.FormatInt(d.Offset, 10),
-				string(d.Reason), letterOf(d).Timestamp,
+				string(d.Reason), at,
 			})
 		}
 		end = func() error {

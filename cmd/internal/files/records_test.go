@@ -127,7 +127,7 @@ func TestFormatsAgree(t *testing.T) {
 	if header != strings.Join(names, ",") {
 		t.Errorf("the CSV has the columns %s, want %s", header, strings.Join(names, ","))
 	}
-	const at = "2023-11-14T22:13:20.25Z"
+	const at = "2023-11-14T22:13:20.250Z"
 	const places = ",53.5000000,-2.8750000,512.5,250.5,40.0,0.0,released,"
 	if !strings.HasPrefix(row, "bus-0,"+at+places) {
 		t.Errorf("the row is %s", row)

@@ -22,14 +22,18 @@ type Writer interface {
 // NewWriter returns a writer of csv, json (one object a line, ndjson for short), geojson or
 // parquet.
 func NewWriter(format string, out io.Writer) (Writer, error) {
+	codec, err := schemas.NewCodec(schemas.JSONText)
+	if err != nil {
+		return nil, err
+	}
 	switch format {
 	case "json", "ndjson":
-		return jsonWriter{json.NewEncoder(out)}, nil
+		return jsonWriter{out, codec}, nil
 	case "csv":
 		rows := csv.NewWriter(out)
 		return csvWriter{rows}, rows.Write(names())
 	case "geojson":
-		return geoJSONWriter{NewCollection(out)}, nil
+		return geoJSONWriter{NewCollection(out), codec}, nil
 	case "parquet":
 		return parquetWriter{NewParquet[parquetRow](out)}, nil
 	}
@@ -70,20 +74,21 @@ func FormatOf(path string) (string, error) {
 		"one object a line), .geojson or .parquet", path)
 }
 
-// object is a record as a JSON object for people to read. It has the schema's names in the schema's
-// order, and its time as text, as CSV has it. A field without a value is left out.
-type object struct {
-	UserID    string `json:"user_id"`
-	Timestamp string `json:"timestamp"` // in the place of Sanitized's, which is a number
-	schemas.Sanitized
+// jsonWriter writes a record a line: all fields of the schema, with its time as text, as CSV has it.
+type jsonWriter struct {
+	out   io.Writer
+	codec *schemas.Codec
 }
 
-func objectOf(r schemas.Sanitized) object { return object{r.UserID, Time(r.Timestamp), r} }
-
-type jsonWriter struct{ lines *json.Encoder }
-
 // Write implements [Writer].
-func (w jsonWriter) Write(r schemas.Sanitized) error { return w.lines.Encode(objectOf(r)) }
+func (w jsonWriter) Write(r schemas.Sanitized) error {
+	line, err := w.codec.AppendSanitized(nil, r)
+	if err != nil {
+		return err
+	}
+	_, err = w.out.Write(append(line, '\n'))
+	return err
+}
 
 // Close implements [Writer].
 func (w jsonWriter) Close() error { return nil }
@@ -96,11 +101,18 @@ type point struct {
 
 // geoJSONWriter writes a point at the estimate of each record, with the record as properties, named
 // and written as in a line of JSON.
-type geoJSONWriter struct{ *Collection }
+type geoJSONWriter struct {
+	*Collection
+	codec *schemas.Codec
+}
 
 // Write implements [Writer].
 func (w geoJSONWriter) Write(r schemas.Sanitized) error {
-	return w.Add(point{"Point", [2]float64{r.Longitude, r.Latitude}}, objectOf(r))
+	properties, err := w.codec.AppendSanitized(nil, r)
+	if err != nil {
+		return err
+	}
+	return w.Add(point{"Point", [2]float64{r.Longitude, r.Latitude}}, json.RawMessage(properties))
 }
 
 type csvWriter struct{ rows *csv.Writer }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Band is a value with the interval that its caller says: most have a 95 % confidence interval. Low
@@ -39,15 +40,23 @@ func (b Band) String() string {
 const digits = 4
 
 // Number writes a number for a file of all numbers: with four significant digits, whole numbers
-// below a million in full; empty where there is none.
+// below a million in full, and with a decimal point, so that no reader takes a column that starts
+// with zeros for integers; empty where there is none.
 func Number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return ""
 	case v == math.Trunc(v) && math.Abs(v) < 1e6:
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return strconv.FormatFloat(v, 'g', digits, 64)
+	text := strconv.FormatFloat(v, 'g', digits, 64)
+	if mantissa, exponent, found := strings.Cut(text, "e"); !strings.Contains(mantissa, ".") {
+		text = mantissa + ".0"
+		if found {
+			text += "e" + exponent
+		}
+	}
+	return text
 }
 
 // Short writes a number for people, with three significant digits.

@@ -69,9 +69,9 @@ func TestFiles(t *testing.T) {
 	rows, err := csv.NewReader(&csvFile).ReadAll()
 	if err != nil || !reflect.DeepEqual(rows, [][]string{
 		{"who", "n", "share", "error", "low", "high"},
-		{"a", "12345", "0.3333", "4", "3", "5"},
+		{"a", "12345", "0.3333", "4.0", "3.0", "5.0"},
 		{"", "2", "", "1.235e+04", "", ""},
-		{"c", "3", "12000", "", "", ""},
+		{"c", "3", "12000.0", "", "", ""},
 	}) {
 		t.Errorf("CSV %q, %v", rows, err)
 	}

@@ -16,13 +16,17 @@ function save(name: string, content: Blob): void {
 
 const columns = ["truth_x", "truth_y", "release_x", "release_y", "estimate_x", "estimate_y", "radius_km", "blind_x", "blind_y", "spent"] as const;
 
+// decimal always has a decimal point: a reader that guesses would take a column that starts with
+// zeros for integers.
+const decimal = (x: number | null | undefined) => x == null ? "" : Number.isInteger(x) ? x.toFixed(1) : String(x);
+
 // numbers are the reports of a course as CSV, as far as they are computed. Places are in kilometres
 // east and north of the map's south-west corner.
 export function numbers(c: Course, past: Past | null): string {
   const lines = [["time", "kind", ...columns, ...(past ? ["smoothed_x", "smoothed_y"] : [])].join()];
   c.time_ms.forEach((ms, i) => {
-    lines.push([new Date(ms).toISOString(), c.kind[i], ...columns.map((name) => c[name][i] ?? ""),
-      ...(past ? [past.x[i] ?? "", past.y[i] ?? ""] : [])].join());
+    lines.push([new Date(ms).toISOString(), c.kind[i], ...columns.map((name) => decimal(c[name][i])),
+      ...(past ? [decimal(past.x[i]), decimal(past.y[i])] : [])].join());
   });
   return lines.join("\n") + "\n";
 }
