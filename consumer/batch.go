@@ -65,6 +65,14 @@ const errCut flaw = "a batch is cut short"
 
 func (f flaw) Error() string { return string(f) }
 
+// oldFormat is the message format 0 or 1 of producers and brokers before Kafka 0.11. Such records
+// have no batch header, and are not damaged.
+type oldFormat byte
+
+func (o oldFormat) Error() string {
+	return fmt.Sprintf("message format %d, older than Kafka 0.11, is not read", byte(o))
+}
+
 // parseBatch reads the batch at the front of b and checks its CRC. With any error but errCut, base
 // is the offset at which the batch claims to start.
 func parseBatch(b []byte) (batch, error) {
@@ -74,11 +82,11 @@ func parseBatch(b []byte) (batch, error) {
 	be := binary.BigEndian
 	p := batch{base: int64(be.Uint64(b))}
 	length := int64(int32(be.Uint32(b[atLength:])))
+	// All formats have their number at the same place. The older ones can be shorter than a header.
+	if len(b) > atMagic && b[atMagic] < 2 && length >= 0 {
+		return p, oldFormat(b[atMagic])
+	}
 	if length < batchHeaderBytes-afterLength {
-		// Older formats (magic 0 and 1) can be this short.
-		if len(b) > atMagic && b[atMagic] < 2 {
-			return p, flaw(fmt.Sprintf("message format %d, older than Kafka 0.11", b[atMagic]))
-		}
 		return p, flaw("its length is impossible")
 	}
 	if length > int64(len(b)-afterLength) {

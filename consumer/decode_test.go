@@ -2,7 +2,11 @@ package consumer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -219,7 +223,6 @@ func TestCorruptBatches(t *testing.T) {
 	}{
 		"a flipped bit":     {change(len(good)-1, 0xff), "checksum"},
 		"another checksum":  {change(atCRC, 0xff), "checksum"},
-		"an old format":     {change(atMagic, 1), "format 1"},
 		"an unknown format": {change(atMagic, 9), "format 9"},
 		"a negative length": {change(atLength, 0x80), "length"},
 		"a short length":    {change(atLength+3, 3), "length"},
@@ -243,6 +246,47 @@ func TestCorruptBatches(t *testing.T) {
 		}
 		if errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("%s: damage is not temporary", name)
+		}
+	}
+}
+
+// oldSet is a record as brokers before Kafka 0.11 keep it: of format 0 or 1, alone or as the wrapper
+// of compressed ones (https://kafka.apache.org/documentation/#messageset).
+func oldSet(format, codec byte, value string) []byte {
+	be := binary.BigEndian
+	body := []byte{format, codec}
+	if format == 1 {
+		body = be.AppendUint64(body, 1700000000000)
+	}
+	body = be.AppendUint32(body, math.MaxUint32) // no key
+	body = append(be.AppendUint32(body, uint32(len(value))), value...)
+	set := be.AppendUint32(be.AppendUint64(nil, 11), uint32(4+len(body)))
+	return append(be.AppendUint32(set, crc32.ChecksumIEEE(body)), body...)
+}
+
+// Records of the formats before 2 are not damaged: they are refused by the name of their format,
+// however short or long they are, alone or behind others, and cut by the end of the answer.
+func TestOldFormats(t *testing.T) {
+	for format := range byte(2) {
+		for codec := range byte(4) { // none, gzip, snappy, lz4
+			for _, value := range []string{"", "a", strings.Repeat("a", 500)} {
+				set := oldSet(format, codec, value)
+				f := newFetcher(t, FetcherOptions{})
+				before := made{base: 9, records: []string{"b", "c"}}.bytes()
+				got, err := decoded(t, f, answerOf(append(before, set...)), 9)
+				if err != nil || got.Next != 11 {
+					t.Fatalf("what is before it: %+v, %v", got, err)
+				}
+				for cut := range 3 {
+					_, err := decoded(t, f, answerOf(set[:len(set)-cut]), 11)
+					want := fmt.Sprintf("fetch in/3 from offset 11: message format %d, older", format)
+					var corrupt *CorruptError
+					if err == nil || !strings.HasPrefix(err.Error(), want) ||
+						errors.As(err, &corrupt) || errors.Is(err, wire.ErrTemporary) {
+						t.Errorf("codec %d, %d bytes: %v, want %s", codec, len(value), err, want)
+					}
+				}
+			}
 		}
 	}
 }

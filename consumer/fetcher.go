@@ -117,7 +117,7 @@ func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
 // counts in whole milliseconds, and then returns no record and the same offset. It retries moved
 // leaders, restarting brokers and topics that are still being created for Options.RetryTimeout;
 // after that the error is a wire.ErrTemporary. An offset outside the log is an OffsetError, damaged
-// data a CorruptError.
+// data a CorruptError, and records in a message format before 2 a wire.Error.
 func (f *Fetcher) Poll(ctx context.Context, offset int64, wait time.Duration) (
 	got Fetched, err error,
 ) {
@@ -362,6 +362,12 @@ func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
 		if err != nil {
 			if got.Next > offset {
 				break
+			}
+			if old, ok := errors.AsType[oldFormat](err); ok {
+				return Fetched{}, &wire.Error{
+					Op: fmt.Sprintf("%s from offset %d", f.op(), offset), Err: old,
+					Hint: "copy its records to another topic, or start after them",
+				}
 			}
 			return Fetched{}, f.corrupt(max(b.base, offset), err.Error())
 		}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -164,4 +167,38 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 	servicetest.Await(t, "everything is answered",
 		func() bool { return published.Read(t) >= w.Fed }, r)
 	r.Stop(t)
+}
+
+// TestOldMessageFormats: records of brokers before Kafka 0.11 are not damaged. The service ends with
+// the name of their format, and with what to do.
+func TestOldMessageFormats(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.GroupMinSessionTimeout(time.Second))
+	servicetest.OK(t, err)
+	t.Cleanup(cluster.Close)
+	w := servicetest.NewWorldAt(t, cluster.ListenAddrs()[0], 3)
+	w.Feed(t)
+	// A message of format 0 without key and value: offset, size, CRC, format, compression, lengths.
+	old := append(make([]byte, 11), 14, 0x1a, 0xd4, 0xb5, 0x2a, 0, 0)
+	old = append(old, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+	cluster.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		asked := r.(*kmsg.FetchRequest).Topics[0]
+		if asked.Topic != "raw" {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.FetchResponse)
+		part := kmsg.NewFetchResponseTopicPartition()
+		part.Partition, part.RecordBatches = asked.Partitions[0].Partition, old
+		part.HighWatermark, part.LastStableOffset = 1, 1
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic, topic.Partitions = "raw", append(topic.Partitions, part)
+		res.Topics = append(res.Topics, topic)
+		return res, nil, true
+	})
+	err = fails(t, atwork.Options(w, "old"), "fetch raw/", "message format 0, older than Kafka 0.11",
+		"copy its records to another topic")
+	if strings.Contains(err.Error(), "corrupt") {
+		t.Errorf("the error is %v", err)
+	}
 }
