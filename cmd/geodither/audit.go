@@ -93,6 +93,9 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		Progress: f.attacking(cmd.Context(), bar),
 	}
 	if len(f.input.Paths)+len(args) > 0 {
+		if f.input.Mapping, err = f.settings.Mapping(); err != nil {
+			return err
+		}
 		if options.Traces, err = f.input.Open(cmd.Context(), args, std.In); err != nil {
 			return err
 		}

@@ -208,6 +208,9 @@ func (f *countsFlags) options(
 	if err != nil {
 		return o, nil, err
 	}
+	if f.input.Mapping, err = f.config.Mapping(); err != nil {
+		return o, nil, err
+	}
 	if c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out") {
 		if f.config.Path == "" && !flags.Changed("window") {
 			c.Counts.Window = 0 // several

@@ -266,7 +266,7 @@ func (r *countsRun) register(ctx context.Context) (words string, err error) {
 			day: w.Day.String(), timeZone: r.plan.Zone(), length: r.plan.Length().String(),
 			start: files.Time(w.StartMS), end: files.Time(w.EndMS),
 			edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", digest[:16]),
-			epsilon: files.Number(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
+			epsilon: fmt.Sprint(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
 			digest: d.String(),
 		})
 	})

@@ -151,9 +151,9 @@ func TestCounts(t *testing.T) {
 		for zone, vehicles := range want.Vehicles {
 			low, high := p.Interval(vehicles)
 			fields := []string{
-				inUTC(w.StartMS), inUTC(w.EndMS), w.Day.String(), zones.Name(int32(zone)),
+				files.Time(w.StartMS), files.Time(w.EndMS), w.Day.String(), zones.Name(int32(zone)),
 				fmt.Sprint(vehicles), fmt.Sprint(low), fmt.Sprint(high),
-				files.Number(math.Round(want.Estimates[zone]*100) / 100), "1", "3", "1",
+				files.Number(math.Round(want.Estimates[zone]*100) / 100), "1.0", "3", "1",
 			}
 			if got := slices.Delete(slices.Clone(rows[at]), 4, 6); !slices.Equal(got, fields) {
 				t.Fatalf("record %d is %v, want %v", at, got, fields)

@@ -136,6 +136,9 @@ func (f *exploreFlags) truth(
 	if err != nil {
 		return nil, err
 	}
+	if f.input.Mapping, err = f.settings.Mapping(); err != nil {
+		return nil, err
+	}
 	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return nil, err

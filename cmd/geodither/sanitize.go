@@ -117,6 +117,9 @@ func (f *sanitizeFlags) run(
 	if err := files.NotAnInput(f.out, slices.Concat(f.input.Paths, args)); err != nil {
 		return err
 	}
+	if f.input.Mapping, err = f.settings.Mapping(); err != nil {
+		return err
+	}
 	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return err

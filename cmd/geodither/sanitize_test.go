@@ -212,11 +212,11 @@ func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 	}
 	for i, r := range want {
 		cells := []string{
-			r.UserID, time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339),
+			r.UserID, files.Time(r.Timestamp),
 			fmt.Sprintf("%.7f", r.Latitude), fmt.Sprintf("%.7f", r.Longitude),
 			fmt.Sprintf("%.1f", r.RadiusM), fmt.Sprintf("%.1f", r.SigmaMajorM.Number),
 			fmt.Sprintf("%.1f", r.SigmaMinorM.Number), fmt.Sprintf("%.1f", r.AzimuthDeg.Number),
-			r.Kind, fmt.Sprint(r.Epsilon), fmt.Sprint(r.Delta),
+			r.Kind, files.Number(r.Epsilon), files.Number(r.Delta),
 			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release),
 			fmt.Sprintf("%.7f", r.ReleaseLatitude.Number),
 			fmt.Sprintf("%.7f", r.ReleaseLongitude.Number),

@@ -31,7 +31,8 @@ func newTrain(std cli.Streams) *cobra.Command {
 		Short: "Train a mobility model from traces",
 		Long: `Train a mobility model: how likely a vehicle in one cell of the map is in each other cell one
 step later. The traces are files (--in): CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's
-Gowalla check-ins, plain or gzip. Or they are the raw topic of a service (-c).
+Gowalla check-ins, plain or gzip. Or they are the raw topic of a service (-c). With both, the
+section input of the config says how JSON in the files is read.
 
 The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells
 about any one user: the command then adds noise to what it counts. In that case choose all
@@ -136,7 +137,9 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		if c, err = f.readConfig(); err != nil {
 			return err
 		}
-		f.From = "topic " + c.Topics.Raw
+		if len(f.Inputs) == 0 {
+			f.From = "topic " + c.Topics.Raw
+		}
 	}
 	if err := f.Check(); err != nil {
 		return err
@@ -169,20 +172,20 @@ func (f *trainFlags) checkSource(given func(string) bool) error {
 	case f.config == "" && len(f.Inputs) == 0:
 		return cli.Usagef("name the traces to read with --in (- is standard input), or the " +
 			"config of a service with -c")
-	case f.config != "" && len(f.Inputs) > 0:
-		return cli.Usagef(
-			"-c and files exclude each other: train on the service's topic or on files")
-	case f.config != "" && given("columns"):
+	case len(f.Inputs) > 0 && (given("from") || given("to")):
+		return cli.Usagef("--from and --to are for a topic: leave them out, or the files")
+	case f.config != "" && len(f.Inputs) == 0 && given("columns"):
 		return cli.Usagef("--columns is for files; the config says how a raw topic is encoded")
 	}
 	return nil
 }
 
-// readConfig reads what the config says of the topic, and no file that it names.
+// readConfig reads what the config says of the topic, or of messages in files, and no file that it
+// names.
 func (f *trainFlags) readConfig() (config.File, error) {
 	c, err := config.Read(f.config)
 	switch {
-	case err != nil:
+	case err != nil, len(f.Inputs) > 0:
 	case c.Topics.Raw == "":
 		err = errors.New("topics.raw: name the topic to train on")
 	case len(c.Brokers) == 0:
@@ -199,7 +202,11 @@ func (f *trainFlags) readConfig() (config.File, error) {
 func (f *trainFlags) source(
 	ctx context.Context, c config.File, args []string, std cli.Streams,
 ) (gather.Source, error) {
-	if f.config == "" {
+	if len(f.Inputs) > 0 {
+		var err error
+		if f.input.Mapping, err = (&config.Flags{Path: f.config}).Mapping(); err != nil {
+			return nil, err
+		}
 		reader, err := f.input.Open(ctx, args, std.In)
 		return gather.Files{Reader: reader}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -31,6 +32,7 @@ import (
 
 type tuneFlags struct {
 	input        cli.InputFlags
+	config       config.Flags
 	box          string
 	cells        []string
 	targetRadius string
@@ -59,6 +61,8 @@ should agree. The same traces and options give the same figures on any number of
 takes some minutes, and ends early where a first look shows a target far out of reach. After Ctrl-C
 it starts from the beginning.
 
+With -c the section input of a config says how JSON in the files is read.
+
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
 is; its model, trained on all users without differential privacy; a new key; report.html; and
 each measurement as CSV. Figures are over all users, and come from the truth: the folder is for
@@ -78,6 +82,7 @@ with a larger error.`,
 	flags, o := cmd.Flags(), &f.options
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
+	f.config.RegisterConfig(flags, "the section input, by which JSON in files is read")
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
@@ -95,6 +100,10 @@ with a larger error.`,
 
 func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) error {
 	if err := f.complete(); err != nil {
+		return err
+	}
+	var err error
+	if f.input.Mapping, err = f.config.Mapping(); err != nil {
 		return err
 	}
 	reader, err := f.input.Open(ctx, args, std.In)
@@ -148,7 +157,11 @@ func (f *tuneFlags) fleet(args []string, first, last counts.Date) string {
 	if slices.Contains(slices.Concat(f.input.Paths, args), "-") {
 		return ""
 	}
-	words := slices.Concat([]string{"geodither", "counts"}, f.input.Words(args), []string{
+	words := []string{"geodither", "counts"}
+	if f.config.Path != "" {
+		words = append(words, "-c", f.config.Path)
+	}
+	words = slices.Concat(words, f.input.Words(args), []string{
 		"--from", max(first, last-week+1).String(), "--to", last.String(), "--box", f.box,
 	})
 	for i, word := range words {

@@ -23,5 +23,5 @@
 //
 // Files: options.go settings; presets.go those of well-known sources; new.go their check;
 // mapping.go the way of a record; values.go the types of its fields; path.go, rule.go parts of a
-// tree; protobuf.go two messages in protobuf, and places that are texts.
+// tree; protobuf.go two messages in protobuf; phones.go exports of phones, and places in one text.
 package mapping

@@ -78,6 +78,23 @@ func (m *Mapping) UserFromKey() bool { return m.user == FromKey }
 // Several reports whether a record may have more than one fix.
 func (m *Mapping) Several() bool { return len(m.eaches) > 0 }
 
+// ForFiles returns the mapping for messages of files, which have no Kafka record around them: JSON,
+// without a check of keys. Where the user is the key and the preset knows the part of a message that
+// has the same id, it is read from there.
+func (m *Mapping) ForFiles() *Mapping {
+	of := *m
+	of.format, of.key, of.check = JSON, KeyString, KeyCheckOff
+	if of.UserFromKey() && of.source.sameAsKey != "" {
+		of.user = ""
+		of.userPath, _ = parsePath(of.source.sameAsKey) // a constant that tests read
+	}
+	return &of
+}
+
+// Arrays are the members of a file's document whose elements are its messages, for a preset of
+// documents about one person, who is the key; nil: there is no such preset.
+func (m *Mapping) Arrays() []string { return m.source.arrays }
+
 // NeedsKeys reports whether Decoders.Key is needed.
 func (m *Mapping) NeedsKeys() bool { return m.key == KeyAvro }
 
@@ -243,7 +260,7 @@ func (m *Reader) degrees(s *sight, p path, field string) (float64, schemas.Reaso
 	if !ok || found == nil {
 		return 0, schemas.ReasonMissingField.At(field)
 	}
-	degrees, reason := degreesOf(found)
+	degrees, reason := degreesAt(found, p, field)
 	return degrees, at(reason, field)
 }
 

@@ -19,6 +19,7 @@ const (
 	Geotab                Preset = "geotab"  // LogRecord
 	GTFSRealtime          Preset = "gtfs_rt" // VehiclePosition
 	BackgroundGeolocation Preset = "background_geolocation"
+	GoogleTimeline        Preset = "google_timeline" // exports of phones and of Takeout
 	Debezium              Preset = "debezium"
 )
 

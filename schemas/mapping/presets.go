@@ -11,6 +11,8 @@ type source struct {
 	protobuf        func(value []byte) (any, error) // nil: the source writes none
 	prepare         func(tree any) any              // of JSON; nil: nothing to do
 	hint            string                          // in the error of a setting that is missing
+	sameAsKey       string                          // path to the key's id, for files; may be empty
+	arrays          []string                        // see Mapping.Arrays
 }
 
 func yes() *bool { is := true; return &is }
@@ -34,7 +36,7 @@ var presets = map[Preset]source{
 			Longitude: "data[key=Location].value.locationValue.longitude",
 			Timestamp: Time{Path: "createdAt", Unit: schemas.RFC3339},
 		},
-		protobuf: teslaPayload, prepare: locationsOfText,
+		protobuf: teslaPayload, prepare: locationsOfText, sameAsKey: "vin",
 	},
 	// A position without a fix repeats the last place, or has the time 1980-01-06.
 	Traccar: {options: Options{
@@ -45,7 +47,7 @@ var presets = map[Preset]source{
 		},
 		User: User{From: FromKey}, Latitude: "position.latitude", Longitude: "position.longitude",
 		Timestamp: Time{Path: "position.fixTime", Unit: schemas.RFC3339},
-	}},
+	}, sameAsKey: "device.id"},
 	// The payload does not say whose it is: bridges write the MQTT topic as the key.
 	OwnTracks: {options: Options{
 		Format: JSON, Where: []Rule{{Path: "_type", Equals: "location"}},
@@ -83,6 +85,14 @@ var presets = map[Preset]source{
 		Latitude: "coords.latitude", Longitude: "coords.longitude",
 		Timestamp: Time{Path: "timestamp", Unit: schemas.RFC3339},
 	}},
+	// An element of a document that a phone exports, of one person. See timelineFixes.
+	GoogleTimeline: {
+		options: Options{
+			Format: JSON, Each: "fixes", User: User{From: FromKey}, Latitude: "latitude",
+			Longitude: "longitude", Timestamp: Time{Path: "time", Unit: schemas.Milliseconds},
+		},
+		prepare: timelineFixes, arrays: timelineArrays,
+	},
 	// A row of a table of fixes, whose columns the config names. A row that is deleted has none.
 	Debezium: {
 		options: Options{Key: KeyJSON}, unwraps: []string{"payload.after", "after"},
@@ -94,7 +104,7 @@ var presets = map[Preset]source{
 func Presets() []Preset {
 	return []Preset{
 		Tesla, Traccar, OwnTracks, MDS, Samsara, Geotab, GTFSRealtime, BackgroundGeolocation,
-		Debezium,
+		GoogleTimeline, Debezium,
 	}
 }
 

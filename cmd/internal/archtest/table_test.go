@@ -292,7 +292,7 @@ var table = map[string]rule{
 		third: []string{gonum},
 	},
 	"cmd/internal/cli": {
-		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
+		ours:  []string{"mechanism/grid", "cmd/internal/traces", "schemas/mapping"},
 		third: []string{cobra, pflag, term},
 	},
 	"cmd/internal/files": {
@@ -392,7 +392,9 @@ var table = map[string]rule{
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},
 	"cmd/internal/devbroker": {third: []string{franz, kafkaGo}},
-	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
+	"cmd/internal/traces": {
+		ours: []string{"schemas", "schemas/mapping", "mechanism/parallel"},
+	},
 	"cmd/internal/kafkatest": {
 		tests: []string{
 			"cmd/internal/account", "cmd/internal/config", "cmd/internal/counting",

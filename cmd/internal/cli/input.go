@@ -9,12 +9,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // InputFlags name files of raw fixes, and how to read them.
 type InputFlags struct {
 	Paths   []string
 	columns map[string]string // name in the file by name of the column
+	// Mapping is the section input of a config, by which JSON is read; nil: there is none.
+	Mapping *mapping.Mapping
 }
 
 // Register registers --in. The files' formats are seen from their content, and bad lines are
@@ -37,7 +40,7 @@ func (f *InputFlags) RegisterColumns(flags *pflag.FlagSet) {
 func (f *InputFlags) Open(
 	ctx context.Context, more []string, stdin io.Reader,
 ) (*traces.Reader, error) {
-	options := traces.Options{Columns: f.columns}
+	options := traces.Options{Columns: f.columns, Mapping: f.Mapping}
 	if err := options.Validate(); err != nil {
 		return nil, Usage(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Flags are -c FILE, and the settings of release that a command takes beside it. All other settings
@@ -70,6 +71,20 @@ func (f *Flags) File(flags *pflag.FlagSet) (c File, err error) {
 		c.Release.Interval = f.interval
 	}
 	return c, nil
+}
+
+// Mapping returns how the section input of the config reads a message of a file; nil: there is no
+// config, or a message is a raw record.
+func (f *Flags) Mapping() (*mapping.Mapping, error) {
+	if f.Path == "" {
+		return nil, nil //nolint:nilnil // there is no mapping
+	}
+	c, err := Read(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	input, err := c.Input.read(c.Encoding.Raw)
+	return input.Mapping, f.Error(err)
 }
 
 // FileError names the config in an error of reading a file that the config names. Without a config

@@ -64,6 +64,11 @@ func hasExtension(name string, extensions []string) bool {
 
 // readFile reads a file in a format or, without one, in the format that it guesses.
 func readFile(p *pass, format Format) error {
+	if format == "" || format == NDJSON {
+		if done, err := readJSON(p); done || err != nil {
+			return err
+		}
+	}
 	format, err := formatOf(p, format)
 	if errors.Is(err, io.EOF) {
 		p.skip(1, reasonEmptyFile)
@@ -126,6 +131,29 @@ func guess(path string, first []byte) Format {
 		return Gowalla
 	}
 	return CSV
+}
+
+// readJSON reads a file whose JSON is of another shape than a raw record's a line, and reports
+// whether the file was such a one.
+func readJSON(p *pass) (done bool, err error) {
+	m := p.mapping
+	if m == nil {
+		if m, err = guessMapping(p.lines.from); err != nil {
+			return false, err
+		}
+	}
+	start := firstLines(p.lines.from, 2)
+	document := isDocument(start, m)
+	switch {
+	case m == nil && document:
+		return true, notLines(p.file.path)
+	case m == nil, !document && !startsJSON(start) && !isKeyed(start):
+		return false, nil
+	case len(p.columns) > 0:
+		return true, fmt.Errorf("%s: the section input of the config names the parts of JSON: "+
+			"leave --columns out", p.file.path)
+	}
+	return true, readMapped(p, m, document)
 }
 
 var errGeolifeStdin = errors.New(

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // FuzzRecord compares one line of CSV with encoding/csv, which keeps the blanks
@@ -101,6 +102,10 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(zip(f, csvHeader+csvLine)), uint8(0))
 	packed := zip(f, "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847")
 	f.Add([]byte(packed[:len(packed)-4]), uint8(3))
+	f.Add([]byte(records), uint8(0))
+	f.Add([]byte(android), uint8(7))
+	f.Add([]byte(ios), uint8(7))
+	f.Add([]byte("17\t{\n}"), uint8(8))
 	named := map[string]string{"user_id": "vehicle"}
 	kinds := []Options{
 		{},
@@ -110,6 +115,8 @@ func FuzzReader(f *testing.F) {
 		{Format: Geolife},
 		{Format: CSV, Columns: named},
 		{Format: NDJSON, Columns: named},
+		mapped(f, mapping.Options{Preset: mapping.GoogleTimeline}),
+		mapped(f, mapping.Options{Preset: mapping.Traccar}),
 	}
 	f.Fuzz(func(t *testing.T, content []byte, which uint8) {
 		o := kinds[int(which)%len(kinds)]

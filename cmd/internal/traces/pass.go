@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // lane is what one goroutine reads with: the buffers that its files share one after another, and
@@ -26,6 +27,7 @@ type pass struct {
 	lines   *lines
 	yield   func(schemas.Raw, error) bool
 	columns map[string]string // see Options
+	mapping *mapping.Mapping  // see Options
 }
 
 // next returns the next line that is not empty, or io.EOF after the last. It skips lines that are

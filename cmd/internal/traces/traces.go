@@ -7,6 +7,8 @@
 //
 //	traces.go  Open and Reader: which files, and one pass over them, also several at a time
 //	format.go  the formats, how one is guessed, and how each is read
+//	mapped.go  JSON messages in the forms of schemas/mapping
+//	document.go  those of JSON over several lines
 //	csv.go     CSV: quotes, the header, the names of columns
 //	pass.go    the reading of one file: its next line, its fixes, its skipped lines
 //	source.go  the bytes of a file, unpacked and counted, and its lines, of bounded length
@@ -30,6 +32,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Stdin is the path that stands for standard input.
@@ -41,6 +44,9 @@ type Options struct {
 	// Columns maps user_id, timestamp, latitude, longitude or accuracy_m to the name that the
 	// files use instead, for columns of CSV and fields of NDJSON. CSV ignores the case of names.
 	Columns map[string]string
+	// Mapping reads JSON: one message a line, or the messages of a document. nil: a line is a raw
+	// record, and only what phones export is a document.
+	Mapping *mapping.Mapping
 }
 
 // Validate reports an unknown format, or columns that no file could have.
@@ -200,7 +206,7 @@ func (r *Reader) read(ctx context.Context, l *lane, index int,
 	defer func() { _ = l.source.close() }()
 	return readFile(&pass{
 		lane: l, file: f, index: index, lines: lines, yield: yield,
-		columns: r.options.Columns,
+		columns: r.options.Columns, mapping: r.options.Mapping,
 	}, r.options.Format)
 }
 
