@@ -194,8 +194,8 @@ func TestTrainTopicUsage(t *testing.T) {
 	requireMessage(t, trainOn(t, model), cli.ExitUsage, "--in", "-c")
 	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage,
 		"--from and --to are for a topic")
-	requireMessage(t, trainOn(t, model, "-c", config, "--in", "x.csv"), cli.ExitUsage,
-		"exclude each other")
+	requireMessage(t, trainOn(t, model, "-c", config, "--in", "x.csv", "--from", "3"),
+		cli.ExitUsage, "--from and --to are for a topic")
 	requireMessage(t, trainOn(t, model, "-c", config, "--columns", "user_id=v"),
 		cli.ExitUsage, "is for files")
 	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "xml", "")),

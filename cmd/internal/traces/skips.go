@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/geodither/geodither/schemas"
 )
 
 // maxFirst bounds Skips.First.
@@ -113,6 +115,10 @@ func (s *Skips) String() string {
 	text := fmt.Sprintf("%d %s skipped: %s", s.Total, noun, strings.Join(parts, ", "))
 	if len(s.First) > 0 {
 		text += fmt.Sprintf("; first at %s:%d", s.First[0].File, s.First[0].Line)
+	}
+	missing := string(schemas.ReasonMissingField.At("user_id"))
+	if s.Unit == "" && s.ByReason[missing]+s.ByReason[reasonNoKey] > 0 {
+		text += "; the section input of a config says where the user is, with -c"
 	}
 	if s.ByReason[reasonSeconds] > 0 {
 		text += "; times look like seconds since 1970: write milliseconds or RFC 3339"
