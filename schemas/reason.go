@@ -26,6 +26,7 @@ func (r Reason) Words() string {
 		ReasonMalformed:           "the value is not of the encoding that is expected",
 		ReasonUnknownSchema:       "the value was written with another schema",
 		ReasonUnknownSchemaID:     "the schema registry does not have the value's schema",
+		ReasonApicurioID:          "the value's schema is named by an id of Apicurio's own form",
 		ReasonInvalidUTF8:         "a text is not UTF-8",
 		ReasonDuplicateField:      "a JSON object names a field twice",
 		ReasonMissingField:        "a required field is missing",
@@ -62,6 +63,10 @@ const (
 
 	// ReasonUnknownSchemaID: the schema registry has no schema of the record's number or GUID.
 	ReasonUnknownSchemaID Reason = "unknown_schema_id"
+
+	// ReasonApicurioID: the record has an id of 8 bytes, or headers that only Apicurio's own API has a
+	// schema for. Under the same number Confluent's API may have another schema.
+	ReasonApicurioID Reason = "apicurio_id"
 
 	// ReasonMissingField: a JSON object lacks a required field. It always comes with the field.
 	ReasonMissingField Reason = "missing_field"
@@ -119,7 +124,7 @@ func Reasons() []Reason {
 		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland,
 		ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
 		ReasonSeveralUsers,
-		ReasonUnknownSchemaID,
+		ReasonUnknownSchemaID, ReasonApicurioID,
 	}
 }
 

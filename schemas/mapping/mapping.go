@@ -418,7 +418,7 @@ func refused(reason schemas.Reason) error { return &schemas.Rejection{Reason: re
 
 // userOf reads a user id: a text, or a whole number as it is written.
 func userOf(v any) (string, bool) {
-	switch v := v.(type) {
+	switch v := scaled(v).(type) {
 	case string:
 		return v, true
 	case json.Number:

@@ -1,8 +1,10 @@
 package mapping
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -22,9 +24,39 @@ func at(reason schemas.Reason, field string) schemas.Reason {
 	return reason
 }
 
+// scaled returns the number of a decimal that Debezium writes as {"scale": 4, "value": bytes}, which
+// are base64 in JSON. Anything else stays as it is.
+func scaled(v any) any {
+	members, ok := v.(map[string]any)
+	text, isNumber := scalarText(members["scale"])
+	scale, err := strconv.Atoi(text)
+	if !ok || len(members) != 2 || !isNumber || err != nil || scale < -maxScale || scale > maxScale {
+		return v
+	}
+	digits, ok := members["value"].([]byte)
+	if encoded, isText := members["value"].(string); isText {
+		digits, err = base64.StdEncoding.DecodeString(encoded)
+		ok = err == nil
+	}
+	if !ok || len(digits) == 0 || len(digits) > maxScale {
+		return v
+	}
+	whole := new(big.Int).SetBytes(digits)
+	if digits[0] >= 0x80 { // two's complement
+		whole.Sub(whole, new(big.Int).Lsh(big.NewInt(1), uint(8*len(digits))))
+	}
+	if scale == 0 {
+		return json.Number(whole.String())
+	}
+	return json.Number(whole.String() + "e" + strconv.Itoa(-scale))
+}
+
+// maxScale bounds the scale of such a decimal and its bytes: no column of a database has more.
+const maxScale = 1000
+
 // degreesOf reads a coordinate, which may be a number in a text.
 func degreesOf(v any) (float64, schemas.Reason) {
-	switch v := v.(type) {
+	switch v := scaled(v).(type) {
 	case float64:
 		return v, "" // Raw.Validate looks whether it is finite
 	case int64:
@@ -61,6 +93,7 @@ func numberText(v any) (string, bool) {
 // millisOf reads a time, rounded down to a millisecond. One that is too large for the number or
 // negative is one that Raw.Validate refuses.
 func millisOf(v any, unit schemas.TimeUnit) (int64, schemas.Reason) {
+	v = scaled(v)
 	text, isText := v.(string)
 	if unit == schemas.RFC3339 || unit == ofRaw && isText {
 		ms, ok := parseTime(text)

@@ -9,6 +9,44 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+// TestScaled: a decimal of Debezium is a number wherever a number is, in Avro and in JSON.
+func TestScaled(t *testing.T) {
+	decimal := func(scale, value any) map[string]any {
+		return map[string]any{"scale": scale, "value": value}
+	}
+	for _, c := range []struct {
+		value any
+		want  float64
+	}{
+		{decimal(int64(5), []byte{0x51, 0x8d, 0x4a}), 53.4433},
+		{decimal(json.Number("5"), "UY1K"), 53.44586},
+		{decimal(int64(4), []byte{0xff, 0x8d, 0xf0}), -2.92},
+		{decimal(int64(0), []byte{53}), 53}, {decimal(int64(-1), []byte{5}), 50},
+	} {
+		if got, reason := degreesOf(c.value); got != c.want || reason != "" {
+			t.Errorf("%v is %v, %s, want %v", c.value, got, reason, c.want)
+		}
+	}
+	for _, wrong := range []any{
+		decimal(int64(5), "no base64"), decimal(int64(5), []byte{}), decimal("x", []byte{1}),
+		decimal(int64(1<<40), []byte{1}), map[string]any{"value": []byte{1}},
+	} {
+		if got, reason := degreesOf(wrong); reason != schemas.ReasonWrongType {
+			t.Errorf("%v is %v, %s", wrong, got, reason)
+		}
+	}
+	ms, reason := millisOf(decimal(int64(3), []byte{0x01, 0x9b, 0, 0, 0, 0}), schemas.Seconds)
+	if ms != 0x019b00000000 || reason != "" {
+		t.Errorf("the time is %d, %s", ms, reason)
+	}
+	if user, ok := userOf(decimal(int64(0), []byte{1, 2})); user != "258" || !ok {
+		t.Errorf("the user is %q", user)
+	}
+	if user, ok := userOf(decimal(int64(1), []byte{1, 2})); ok {
+		t.Errorf("a user with decimals is %q", user)
+	}
+}
+
 func TestMillis(t *testing.T) {
 	wrong := schemas.ReasonWrongType
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -79,6 +80,46 @@ func TestForeignSchema(t *testing.T) {
 		if err != nil || fix.UserID != "bus-31" || fix.Timestamp != 1_700_000_000_123 ||
 			fix.Latitude != 53.40842 || fix.Longitude != -2.97919 || *fix.AccuracyM != 7 {
 			t.Errorf("%s: a fix of user %q at %d, %v", unit, fix.UserID, fix.Timestamp, err)
+		}
+	}
+}
+
+// TestLocalTimestamps: a time without a zone is none, in a record with our names and in a tree, where
+// it is a text that no unit reads.
+func TestLocalTimestamps(t *testing.T) {
+	for unit, n := range map[string]int64{"millis": 1, "micros": 1000, "nanos": 1_000_000} {
+		local := strings.Replace(fmt.Sprintf(foreign, unit), "timestamp-"+unit,
+			"local-timestamp-"+unit, 1)
+		own := strings.Replace(schemas.RawSchema(), "timestamp-millis", "local-timestamp-"+unit, 1)
+		for _, schema := range []string{local, own} {
+			w := newWorld(t, schema)
+			record := foreignRecord()
+			record["timestamp"] = 1_700_000_000_123 * n
+			value := framed(1, w.body(record))
+			_, err := w.reader.Raw(value)
+			if reasonOf(err) != schemas.ReasonWrongType.At("timestamp") {
+				t.Errorf("%s: %v", unit, err)
+			}
+			tree, err := w.reader.client.Tree(t.Context(), value, nil)
+			if at := tree.(map[string]any)["timestamp"]; err != nil || at != "2023-11-14T22:13:20.123" {
+				t.Errorf("%s: %v in the tree, %v", unit, at, err)
+			}
+		}
+	}
+}
+
+// TestDecimals: a decimal is the number that its schema says, and bytes where Avro defines none.
+func TestDecimals(t *testing.T) {
+	for properties, want := range map[string]any{
+		`"precision":9,"scale":5`: json.Number("-1.3056"), `"precision":9`: json.Number("-130560"),
+		`"scale":5`: []byte{0xfe, 2, 0}, `"precision":2,"scale":5`: []byte{0xfe, 2, 0},
+	} {
+		w := newWorld(t, `{"type":"record","name":"R","fields":[{"name":"d","type":{"type":"bytes",`+
+			`"logicalType":"decimal",`+properties+`}}]}`)
+		body := append([]byte{6}, 0xfe, 2, 0)
+		tree, err := w.reader.client.Tree(t.Context(), framed(1, body), nil)
+		if err != nil || !reflect.DeepEqual(tree.(map[string]any)["d"], want) {
+			t.Errorf("%s: %v, %v, want %v", properties, tree, err, want)
 		}
 	}
 }
@@ -198,7 +239,7 @@ func TestTree(t *testing.T) {
 	})
 	want := map[string]any{
 		"i": int64(7), "f": .5, "t": int64(123456), "n": nil, "a": []any{int64(1), int64(2)},
-		"d": []byte{1, 2}, "b": true,
+		"d": json.Number("258"), "b": true,
 	}
 	w.fake.SeedSchema("j", 1, 2, sr.Schema{Schema: `{}`, Type: sr.TypeJSON})
 	for name, value := range map[string][]byte{"id": framed(1, body), "json": framed(2, []byte(

@@ -3,7 +3,9 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
 	"strings"
+	"time"
 
 	"github.com/twmb/avro"
 
@@ -34,8 +36,9 @@ func newWriter(known *avro.SchemaCache, schema string) *writer {
 	}
 }
 
-// plain returns a schema without its logical types, so that values are decoded as the types of
-// Avro that they are stored as, and the unit of the field "timestamp".
+// plain returns a schema without most logical types, so that values are decoded as the types of
+// Avro that they are stored as, and the unit of the field "timestamp". It keeps those of numbers
+// that mean nothing without them: decimals, and times without a zone.
 func plain(schema string) (string, schemas.TimeUnit, error) {
 	decoder := json.NewDecoder(strings.NewReader(schema))
 	decoder.UseNumber()
@@ -61,7 +64,9 @@ func strip(t any) {
 			strip(branch)
 		}
 	case map[string]any:
-		delete(t, "logicalType")
+		if !keptType(t) {
+			delete(t, "logicalType")
+		}
 		delete(t, "default")
 		for _, part := range []string{"type", "items", "values", "fields"} {
 			strip(t[part])
@@ -69,8 +74,38 @@ func strip(t any) {
 	}
 }
 
+// keptType reports whether values are decoded by a logical type. A decimal is kept only where Avro
+// defines it, because a reader ignores one that is not.
+func keptType(t map[string]any) bool {
+	name, _ := t["logicalType"].(string)
+	if name != "decimal" {
+		return t["type"] == "long" && strings.HasPrefix(name, localTimestamp)
+	}
+	scale, precision := wholeOf(t["scale"]), wholeOf(t["precision"])
+	return t["type"] == "bytes" && precision > 0 && precision <= maxDigits && scale >= 0 &&
+		scale <= precision
+}
+
+const (
+	localTimestamp = "local-timestamp-"
+	maxDigits      = 1000 // of a decimal that is read: a column of a database has fewer
+)
+
+// wholeOf returns a whole number of a schema, 0 where there is none and -1 for anything else.
+func wholeOf(v any) int64 {
+	number, ok := v.(json.Number)
+	if v == nil {
+		return 0
+	}
+	n, err := number.Int64()
+	if !ok || err != nil {
+		return -1
+	}
+	return n
+}
+
 // unitOf returns the unit of the field "timestamp" of a record: by its logical type, else
-// milliseconds.
+// milliseconds. Times without a zone have none.
 func unitOf(record map[string]any) schemas.TimeUnit {
 	fields, _ := record["fields"].([]any)
 	for _, f := range fields {
@@ -84,11 +119,13 @@ func unitOf(record map[string]any) schemas.TimeUnit {
 		}
 		for _, b := range branches {
 			t, _ := b.(map[string]any)
-			switch t["logicalType"] {
-			case "timestamp-micros", "local-timestamp-micros":
+			switch name, _ := t["logicalType"].(string); {
+			case name == "timestamp-micros":
 				return schemas.Microseconds
-			case "timestamp-nanos", "local-timestamp-nanos":
+			case name == "timestamp-nanos":
 				return schemas.Nanoseconds
+			case strings.HasPrefix(name, localTimestamp):
+				return schemas.RFC3339
 			}
 		}
 	}
@@ -108,9 +145,15 @@ func (w *writer) tree(body []byte) (any, error) {
 	return widen(v), nil
 }
 
-// widen turns Avro's int and float into int64 and float64, in place where it can.
+// widen turns Avro's int and float into int64 and float64, decimals into json.Number and times
+// without a zone into text without one, in place where it can.
 func widen(v any) any {
 	switch v := v.(type) {
+	case *big.Rat:
+		digits, _ := v.FloatPrec() // exact: the denominator is a power of ten
+		return json.Number(v.FloatString(digits))
+	case time.Time:
+		return v.Format("2006-01-02T15:04:05.999999999")
 	case int32:
 		return int64(v)
 	case float32:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -172,6 +173,9 @@ func (r *Reader) each(rec task.Record, fixes []Fix, visit func(Fix) error) error
 
 // check holds an accepted fix against its Kafka record, and against what can be.
 func (r *Reader) check(f Fix, rec task.Record) Fix {
+	if f.Refused != nil && ofApicurio(f.Refused.Reason, rec) {
+		f.Refused = &schemas.Rejection{Reason: schemas.ReasonApicurioID}
+	}
 	if f.Refused != nil || f.Skipped != mapping.NoRule {
 		return f
 	}
@@ -183,6 +187,23 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 	}
 	errors.As(Plausible(f.Raw), &f.Refused)
 	return f
+}
+
+// ofApicurio reports whether a record that could not be decoded names its schema as Apicurio's
+// serializers do by default: in headers, or by 8 bytes behind a zero. No registry gives the number 0,
+// with which 8 bytes begin.
+func ofApicurio(reason schemas.Reason, rec task.Record) bool {
+	switch reason { //nolint:exhaustive // what could be decoded has no such id
+	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonUnknownSchemaID:
+	default:
+		return false
+	}
+	const longID = 1 + 8
+	if len(rec.Value) > longID && bytes.Equal(rec.Value[:longID-4], make([]byte, longID-4)) {
+		return true
+	}
+	return rec.Headers != nil && (named(rec.Headers, "apicurio.value.globalId") != nil ||
+		named(rec.Headers, "apicurio.value.contentId") != nil)
 }
 
 // mapped is what a mapping looks at of a record.

@@ -71,6 +71,8 @@ var openings = [...]opening{
 const (
 	anotherEncoding = "is encoding.raw right?"
 	otherNames      = "the producer's JSON has other names or types than schemas/raw.avsc"
+	binaryKeys      = "are keys or user ids binary, as LongSerializer or a UUID's bytes are? " +
+		"Have the producer write them as text, with StringSerializer"
 )
 
 // advice says what is likely wrong where a reason is frequent. The others speak for themselves.
@@ -80,9 +82,14 @@ var advice = map[schemas.Reason]string{
 	schemas.ReasonEmpty:         anotherEncoding,
 	schemas.ReasonUnknownSchemaID: "registry.url names a registry that does not have the " +
 		"records' schemas: is it that of their producers?",
+	schemas.ReasonApicurioID: "let Apicurio's serializer write ids as Confluent's does: set " +
+		"apicurio.registry.headers.enabled=false, use-id=contentId and the Default4ByteIdHandler",
+	schemas.ReasonInvalidUTF8:  binaryKeys,
+	schemas.ReasonUserReserved: binaryKeys,
 	schemas.ReasonMissingField: otherNames,
 	schemas.ReasonWrongType:    otherNames,
-	schemas.ReasonKeyMismatch:  "the records' key has to be their user_id, as plain text",
+	schemas.ReasonKeyMismatch: "the records' key has to be their user_id, as plain text: no " +
+		"binary number, no quotes",
 	schemas.ReasonTimestampAhead: "fixes lie further ahead of their Kafka records than " +
 		"max_ahead: are the devices' clocks right?",
 	schemas.ReasonBeforeGPS: "times lie before 1980: write milliseconds, or set " +

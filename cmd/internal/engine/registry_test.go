@@ -73,6 +73,51 @@ func TestRegistryFraming(t *testing.T) {
 	}
 }
 
+// TestApicurioIDs: a schema that is named by an id of Apicurio's own, of 8 bytes or in headers, is
+// not taken for another one, and the advice names the settings.
+func TestApicurioIDs(t *testing.T) {
+	r := srfake.New()
+	defer r.Close()
+	r.SeedSchema("raw-value", 1, 7, sr.Schema{Schema: schemas.RawSchema()})
+	client, err := registry.New(registry.Options{URL: r.URL()})
+	servicetest.OK(t, err)
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	const single = 10
+	for _, encoding := range []schemas.Encoding{schemas.Auto, schemas.Avro} {
+		if o.RawEncoding = encoding; encoding == schemas.Auto {
+			o.Registry = client
+		} else {
+			o.Registry = nil
+		}
+		var tally Refusals
+		reader, err := NewReader(o.Source())
+		servicetest.OK(t, err)
+		for _, name := range []string{
+			"", "apicurio.value.globalId", "apicurio.value.contentId",
+		} {
+			rec := servicetest.Record(t, 4711, servicetest.Sentinel())
+			rec.Value = rec.Value[single:]
+			id := binary.BigEndian.AppendUint64(nil, 7)
+			if name == "" {
+				rec.Value = append(append([]byte{0}, id...), rec.Value...)
+			} else {
+				rec.Headers = header{name, id}
+			}
+			servicetest.OK(t, reader.Each(rec, func(f Fix) error {
+				if f.Refused == nil || f.Refused.Reason != schemas.ReasonApicurioID {
+					t.Errorf("%s, %q: refused %v", encoding, name, f.Refused)
+				} else {
+					tally.Add(f.Refused.Reason, rec.Value)
+				}
+				return nil
+			}))
+		}
+		if text := o.Source().Advice(tally, 0); !strings.Contains(text, "Default4ByteIdHandler") {
+			t.Errorf("the advice is %q", text)
+		}
+	}
+}
+
 // TestErrorHeaders: a dead letter says in headers what its value says, and has nothing of the
 // refused record's own headers.
 func TestErrorHeaders(t *testing.T) {
