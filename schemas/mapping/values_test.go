@@ -18,7 +18,7 @@ func TestScaled(t *testing.T) {
 		value any
 		want  float64
 	}{
-		{decimal(int64(5), []byte{0x51, 0x8d, 0x4a}), 53.4433},
+		{decimal(int64(5), []byte{0x51, 0x8d, 0x4a}), 53.44586},
 		{decimal(json.Number("5"), "UY1K"), 53.44586},
 		{decimal(int64(4), []byte{0xff, 0x8d, 0xf0}), -2.92},
 		{decimal(int64(0), []byte{53}), 53}, {decimal(int64(-1), []byte{5}), 50},

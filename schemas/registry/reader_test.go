@@ -84,8 +84,8 @@ func TestForeignSchema(t *testing.T) {
 	}
 }
 
-// TestLocalTimestamps: a time without a zone is none, in a record with our names and in a tree, where
-// it is a text that no unit reads.
+// TestLocalTimestamps: a time without a zone is none, in a record with our names and in a tree,
+// where it is a text that no unit reads.
 func TestLocalTimestamps(t *testing.T) {
 	for unit, n := range map[string]int64{"millis": 1, "micros": 1000, "nanos": 1_000_000} {
 		local := strings.Replace(fmt.Sprintf(foreign, unit), "timestamp-"+unit,

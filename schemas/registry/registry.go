@@ -197,10 +197,10 @@ func (c *Client) Compatible(
 
 // Tree decodes a value in the framing of a registry into map[string]any, []any, string, int64,
 // float64, bool, []byte and nil; numbers of JSON and decimals are json.Number. A local-timestamp of
-// Avro is text without a zone. Other logical types are not looked at: a timestamp-micros is an int64
-// of microseconds. named is the value
-// of the header SchemaHeader, or nil. The errors are a *schemas.Rejection for a value that will
-// never be a record, and others where the registry could not be asked.
+// Avro is text without a zone. Other logical types are not looked at: a timestamp-micros is an
+// int64 of microseconds. named is the value of the header SchemaHeader, or nil. The errors are a
+// *schemas.Rejection for a value that will never be a record, and others where the registry could
+// not be asked.
 func (c *Client) Tree(ctx context.Context, value, named []byte) (any, error) {
 	if len(value) > schemas.MaxTreeBytes {
 		return nil, reject(schemas.ReasonTooLarge)

@@ -367,22 +367,27 @@ func misplaced(section string, packages []string) (broken []string) {
 	return broken
 }
 
-// TestPromises: the tests that own a promise are where CONTRIBUTING names them.
+// TestPromises: the tests that own a promise, or hold what the field reported, are where
+// CONTRIBUTING names them.
 func TestPromises(t *testing.T) {
-	const document, title = ".github/CONTRIBUTING.md", "## Each promise has a test"
+	const document = ".github/CONTRIBUTING.md"
 	tree := repository(t)
 	text, err := fs.ReadFile(tree, document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), title)
-	section, _, _ = strings.Cut(section, "\n## ")
-	broken, owners := lostOwners(tree, section)
-	for _, b := range broken {
-		t.Errorf("%s: %s", document, b)
-	}
-	if !found || owners < 30 {
-		t.Errorf("%s names %d tests: the test reads the table wrongly", document, owners)
+	for title, least := range map[string]int{
+		"## Each promise has a test": 30, "## What the field reported": 10,
+	} {
+		_, section, found := strings.Cut(string(text), title)
+		section, _, _ = strings.Cut(section, "\n## ")
+		broken, owners := lostOwners(tree, section)
+		for _, b := range broken {
+			t.Errorf("%s: %s", document, b)
+		}
+		if !found || owners < least {
+			t.Errorf("%s, %s: %d tests: the test reads the table wrongly", document, title, owners)
+		}
 	}
 	planted := "| a promise | `TestPromises`, `TestNowhere` in cmd/internal/archtest |"
 	if broken, _ := lostOwners(tree, planted); len(broken) != 1 {

@@ -190,8 +190,8 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 }
 
 // ofApicurio reports whether a record that could not be decoded names its schema as Apicurio's
-// serializers do by default: in headers, or by 8 bytes behind a zero. No registry gives the number 0,
-// with which 8 bytes begin.
+// serializers do by default: in headers, or by 8 bytes behind a zero. No registry gives the number
+// 0, with which 8 bytes begin.
 func ofApicurio(reason schemas.Reason, rec task.Record) bool {
 	switch reason { //nolint:exhaustive // what could be decoded has no such id
 	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonUnknownSchemaID:

@@ -111,7 +111,8 @@ func number(text string) (float64, bool) {
 	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
 }
 
-// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with three decimals of a second.
+// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with three decimals of a
+// second.
 func Time(ms int64) string { return string(schemas.AppendTime(nil, ms)) }
 
 // Degrees prints seven decimals of a degree, which is a centimetre.

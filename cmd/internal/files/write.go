@@ -74,7 +74,8 @@ func FormatOf(path string) (string, error) {
 		"one object a line), .geojson or .parquet", path)
 }
 
-// jsonWriter writes a record a line: all fields of the schema, with its time as text, as CSV has it.
+// jsonWriter writes a record a line: all fields of the schema, with its time as text, as CSV has
+// it.
 type jsonWriter struct {
 	out   io.Writer
 	codec *schemas.Codec

@@ -169,8 +169,8 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 	r.Stop(t)
 }
 
-// TestOldMessageFormats: records of brokers before Kafka 0.11 are not damaged. The service ends with
-// the name of their format, and with what to do.
+// TestOldMessageFormats: records of brokers before Kafka 0.11 are not damaged. The service ends
+// with the name of their format, and with what to do.
 func TestOldMessageFormats(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.GroupMinSessionTimeout(time.Second))

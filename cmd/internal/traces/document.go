@@ -82,8 +82,8 @@ func notLines(path string) error {
 }
 
 // document reads the messages of a file of JSON over several lines: the elements of an array, or
-// values one behind another. Of an object it reads the elements of some members, if these are named,
-// and passes over the others. A message is at most maxLineBytes long.
+// values one behind another. Of an object it reads the elements of some members, if these are
+// named, and passes over the others. A message is at most maxLineBytes long.
 type document struct {
 	*pass
 	from   *bounded

@@ -37,8 +37,8 @@ func mapped(tb testing.TB, o mapping.Options) Options {
 	return Options{Mapping: m}
 }
 
-// What phones export is read as it is, with and without its preset, in the order of time. The file's
-// name is the person.
+// What phones export is read as it is, with and without its preset, in the order of time. The
+// file's name is the person.
 func TestPhoneExports(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string][]row{
@@ -66,8 +66,8 @@ func TestPhoneExports(t *testing.T) {
 	}
 }
 
-// A message a line is read as the service reads it from a topic, with its key before a tab or in the
-// part of the message that has the same id.
+// A message a line is read as the service reads it from a topic, with its key before a tab or in
+// the part of the message that has the same id.
 func TestMappedLines(t *testing.T) {
 	const position = `"position":{"valid":%t,"fixTime":"2026-01-26T17:41:00.000+00:00",` +
 		`"latitude":53.4,"longitude":-2.9}`
