@@ -202,8 +202,12 @@ func ofApicurio(reason schemas.Reason, rec task.Record) bool {
 	if len(rec.Value) > longID && bytes.Equal(rec.Value[:longID-4], make([]byte, longID-4)) {
 		return true
 	}
-	return rec.Headers != nil && (named(rec.Headers, "apicurio.value.globalId") != nil ||
-		named(rec.Headers, "apicurio.value.contentId") != nil)
+	if rec.Headers == nil {
+		return false
+	}
+	_, global := rec.Headers.Last("apicurio.value.globalId")
+	_, content := rec.Headers.Last("apicurio.value.contentId")
+	return global || content
 }
 
 // mapped is what a mapping looks at of a record.
