@@ -1,6 +1,10 @@
 package schemas
 
-import "strings"
+import (
+	"math"
+	"strings"
+	"time"
+)
 
 // Reason says why a record was refused. It is a constant: a snake_case word, or such a word, a
 // colon, a space and the name of a field of the schema, as in "wrong_type: latitude". It never
@@ -41,7 +45,8 @@ func (r Reason) Words() string {
 		ReasonBefore1970:          "the time is before 1970",
 		ReasonAfter9999:           "the time is after 9999",
 		ReasonKeyMismatch:         "the record's key is not its user id",
-		ReasonTimestampAhead:      "the time is too far ahead of the Kafka timestamp",
+		ReasonTimestampAhead:      "the time is too far ahead",
+		ReasonNoRecordTime:        "the record has no Kafka timestamp",
 		ReasonOutsideMap:          "the fix lies outside the map",
 		ReasonWrongPartition:      "the key belongs to another partition",
 		ReasonLate:                "the fix is of a step before the user's last one",
@@ -91,8 +96,10 @@ const (
 // Reasons about the stream: the record is valid, but cannot be used where it is. This package never
 // returns them; they are here so that the list is in one place.
 const (
-	ReasonKeyMismatch    Reason = "key_mismatch"    // the record's key is not its user id
-	ReasonTimestampAhead Reason = "timestamp_ahead" // too far ahead of the Kafka timestamp
+	ReasonKeyMismatch Reason = "key_mismatch" // the record's key is not its user id
+	// ReasonTimestampAhead: the time is too far ahead of the Kafka timestamp, or in a file of now.
+	ReasonTimestampAhead Reason = "timestamp_ahead"
+	ReasonNoRecordTime   Reason = "no_record_time"  // no Kafka timestamp bounds the fix's time
 	ReasonOutsideMap     Reason = "outside_map"     // over one cell away from the map of the model
 	ReasonWrongPartition Reason = "wrong_partition" // the key belongs to another partition
 	ReasonLate           Reason = "late"            // its step is before the user's last step
@@ -104,6 +111,19 @@ const (
 	ReasonBeforeGPS Reason = "before_gps"
 	// ReasonNullIsland: latitude and longitude are both exactly 0, because the device has no fix.
 	ReasonNullIsland Reason = "null_island"
+)
+
+// FirstGPSMS is 1980-01-06T00:00:00Z, when GPS time begins, in milliseconds since 1970. No fix has
+// this time or an earlier one. Seconds taken for milliseconds lie before it until the year 11980.
+const FirstGPSMS = 315_964_800_000
+
+// How far a fix's time may lie ahead of its Kafka record's timestamp, or in a file of now.
+const (
+	// DefaultMaxAhead is two minutes: an accepted fix makes its user's earlier ones late, so one
+	// that lies an hour ahead silences its user for an hour.
+	DefaultMaxAhead = 2 * time.Minute
+	// AnyAhead is no bound.
+	AnyAhead = time.Duration(math.MaxInt64)
 )
 
 // Reasons returns every reason for which a raw record can be refused, in a fixed order, for metrics
@@ -124,7 +144,7 @@ func Reasons() []Reason {
 		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland,
 		ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
 		ReasonSeveralUsers,
-		ReasonUnknownSchemaID, ReasonApicurioID,
+		ReasonUnknownSchemaID, ReasonApicurioID, ReasonNoRecordTime,
 	}
 }
 

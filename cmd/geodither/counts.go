@@ -211,6 +211,7 @@ func (f *countsFlags) options(
 	if f.input.Mapping, err = f.config.Mapping(); err != nil {
 		return o, nil, err
 	}
+	f.input.MaxAhead = time.Duration(c.MaxAhead)
 	if c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out") {
 		if f.config.Path == "" && !flags.Changed("window") {
 			c.Counts.Window = 0 // several

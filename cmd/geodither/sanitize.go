@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,11 +42,13 @@ the fixes of another user. The command reads ahead until there is work for all o
 fixes at most, which take 120 MB. It takes over 512 fixes at a time, so the records of a slow
 pipe come late. Fixes that the service refuses are left out and counted, and so are bad lines:
 late fixes, fixes further than one cell outside the map, at exactly 0, 0, and at or before
-1980-01-06T00:00:00Z, which devices without a fix report. A key file without the noise of past
-days ("geodither key export") refuses the fixes of those days.
+1980-01-06T00:00:00Z, which devices without a fix report. So are fixes that are dated later than
+the start of the run by more than max_ahead, two minutes by default: no correct clock writes them,
+and each would make all earlier fixes of its user late. A key file without the noise of past days
+("geodither key export") refuses the fixes of those days.
 
--c takes the settings of a service: its models, "release", "publish" and "input". Its key and
-its topics are not read. With a schedule of models each fix uses the newest model that
+-c takes the settings of a service: its models, "release", "publish", "input" and max_ahead. Its
+key and its topics are not read. With a schedule of models each fix uses the newest model that
 starts at or before the beginning of the fix's step. With personal models (personal: FILE, from
 "train --personal") a user who has one is released under it, and model_id is the id of the
 personal models. They are for experiments: no ε protects them, and "run" refuses them.
@@ -58,7 +61,8 @@ laplace-tight) have no proof and are for experiments: this command takes them, w
 and with "experiment, not proved" in each record, and "geodither run" refuses them.
 
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
-makes a run repeatable and stays as secret as the traces. A seed makes it repeatable too and
+makes a run repeatable, except that a fix which was dated later than now may be accepted in a later
+run. It stays as secret as the traces. A seed makes it repeatable too and
 protects nothing: anybody who guesses it takes the noise off every record. It is for experiments
 on places that are no secret. The mechanism of its records is
 "codebook (seeded, not private)".
@@ -84,7 +88,7 @@ odds of two cells at most. Its ln is given, of which ε bounds what one release 
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.settings.Register(flags, "model, release, publish, input",
+	f.settings.Register(flags, "model, release, publish, input, max_ahead",
 		"codebook, lattice, pim, knorm, laplace or laplace-tight")
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "",
@@ -177,6 +181,7 @@ func (f *sanitizeFlags) read(
 		return s, cli.Usagef("name a model, --model FILE, or a config with one, -c FILE; " +
 			"make a model with \"geodither train\"")
 	}
+	f.input.MaxAhead = time.Duration(c.MaxAhead)
 	own := c
 	c.Personal = ""
 	bar := cli.NewProgress(log, nil)

@@ -425,9 +425,9 @@ func TestSanitizeRefuses(t *testing.T) {
 	path := filepath.Join(dir, "report.json")
 	for outside, refused := range map[string]map[schemas.Reason]int64{
 		"dead_letter": {
-			schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2,
+			schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2,
 		},
-		"clamp": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
+		"clamp": {schemas.ReasonNullIsland: 1},
 	} {
 		r, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model,
 			append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1",
@@ -445,7 +445,7 @@ func TestSanitizeRefuses(t *testing.T) {
 			t.Errorf("%s: %d records", outside, n)
 		}
 		for _, part := range []string{
-			"2 outside the map", "1 before_gps, 1 null_island",
+			"2 outside the map", "1 line skipped: 1 before_gps", "1 null_island",
 			"latitude and longitude look swapped",
 		} {
 			if !strings.Contains(r.err, part) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -14,7 +15,10 @@ import (
 
 // InputFlags name files of raw fixes, and how to read them.
 type InputFlags struct {
-	Paths   []string
+	Paths []string
+	// MaxAhead is how far fixes may lie ahead of the clock at Open; 0: schemas.DefaultMaxAhead.
+	MaxAhead time.Duration
+
 	columns map[string]string // name in the file by name of the column
 	// Mapping is the section input of a config, by which JSON is read; nil: there is none.
 	Mapping *mapping.Mapping
@@ -40,7 +44,9 @@ func (f *InputFlags) RegisterColumns(flags *pflag.FlagSet) {
 func (f *InputFlags) Open(
 	ctx context.Context, more []string, stdin io.Reader,
 ) (*traces.Reader, error) {
-	options := traces.Options{Columns: f.columns, Mapping: f.Mapping}
+	options := traces.Options{
+		Columns: f.columns, Mapping: f.Mapping, MaxAhead: f.MaxAhead,
+	}
 	if err := options.Validate(); err != nil {
 		return nil, Usage(err)
 	}

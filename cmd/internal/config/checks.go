@@ -66,6 +66,10 @@ func (c *File) Checks(o service.Options) (all []Check) {
 		add("topics.partitioner", Warning, "with any nothing notices a user in two partitions, "+
 			"who would have two budgets")
 	}
+	if o.MaxAhead == engine.AnyAhead {
+		add("max_ahead", Warning, "off accepts a fix of any time, after which all earlier ones of "+
+			"its user are late")
+	}
 	if c.Input.KeyCheck == mapping.KeyCheckOff {
 		add("input.key_check", Warning, "off is safe only if all records of each user are in one "+
 			"partition, since a user in two has two budgets; geodither doctor looks at a sample")

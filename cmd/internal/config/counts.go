@@ -20,6 +20,7 @@ import (
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 // FilesSource names the data of files in the transcript of the noise. A key is for one fleet.
@@ -76,7 +77,11 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 			name("skew"))
 	}
 	s.SkewMS, s.Admission.GraceMS = n.Skew.Milliseconds(), n.Grace.Milliseconds()
-	s.Admission.MaxAheadMS = c.withoutFiles().WithDefaults().MaxAhead.Milliseconds()
+	ahead := c.withoutFiles().WithDefaults().MaxAhead
+	if ahead == schemas.AnyAhead && c.CountsUsers() {
+		return s, errors.New("max_ahead: off would keep windows of any later day: set a duration")
+	}
+	s.Admission.MaxAheadMS = ahead.Milliseconds()
 	if s.Zones, err = c.zones(name); err == nil {
 		err = s.Validate()
 	}

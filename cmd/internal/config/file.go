@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -63,12 +65,35 @@ type File struct {
 		Timeout     time.Duration `yaml:"timeout"`
 	} `yaml:"transaction"`
 	SessionTimeout time.Duration `yaml:"session_timeout"`
-	MaxAhead       time.Duration `yaml:"max_ahead"`
+	MaxAhead       Ahead         `yaml:"max_ahead"`
 	HTTP           HTTP          `yaml:"http"`
 	Log            Log           `yaml:"log"`
 
 	written map[string]bool // the keys that the file has, such as topics.raw, also without a value
 	chosen  *Chosen         // nil: it was not read yet
+}
+
+// Ahead is max_ahead: a duration, or the word off for schemas.AnyAhead.
+type Ahead time.Duration
+
+// noBound is the word for [Ahead] without a bound.
+const noBound = "off"
+
+// UnmarshalYAML reads the word off, or a duration.
+func (a *Ahead) UnmarshalYAML(node *yaml.Node) error {
+	if node.Value == noBound {
+		*a = Ahead(schemas.AnyAhead)
+		return nil
+	}
+	return node.Decode((*time.Duration)(a))
+}
+
+// MarshalYAML writes what UnmarshalYAML reads.
+func (a Ahead) MarshalYAML() (any, error) {
+	if a == Ahead(schemas.AnyAhead) {
+		return noBound, nil
+	}
+	return time.Duration(a), nil
 }
 
 // Smooth is the section "smooth": the service that smooths what the sanitizing one publishes.
@@ -210,7 +235,7 @@ func (c *File) withoutFiles() service.Options {
 		},
 		Settings: engine.Settings{
 			RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
-			MaxAhead:    c.MaxAhead,
+			MaxAhead:    time.Duration(c.MaxAhead),
 			Partitioner: engine.Partitioner(c.Topics.Partitioner),
 			Publish:     c.Publish.Options(),
 			Input:       c.Input.Options(),
@@ -316,7 +341,7 @@ func (c *File) Source() (engine.Source, error) {
 	input, err := c.Input.read(c.Encoding.Raw)
 	client, registryErr := c.Registry.Client()
 	s := engine.Settings{
-		RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: c.MaxAhead, Registry: client,
+		RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: time.Duration(c.MaxAhead), Registry: client,
 	}.Source()
 	return s, errors.Join(err, registryErr, input.Validate(), s.Encoding.ValidateRaw())
 }

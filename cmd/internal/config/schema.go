@@ -77,6 +77,10 @@ func schemaOf(t reflect.Type, path string) object {
 			"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
 			"examples": []string{"100ms", "30s", "1h30m"},
 		})
+	case t == reflect.TypeFor[Ahead]():
+		return object{"oneOf": []object{
+			{"const": noBound}, schemaOf(reflect.TypeFor[time.Duration](), path),
+		}}
 	case t == reflect.TypeFor[Budget]():
 		return object{"oneOf": []object{{"const": noBudget}, structSchema(t, path)}}
 	case len(choices[path]) > 0:

@@ -76,7 +76,7 @@ func (c *File) fill(o service.Options) {
 	c.Input.Outside = o.Input.Outside
 	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
 	c.Transaction.Timeout = o.TransactionTimeout
-	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, o.MaxAhead
+	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, Ahead(o.MaxAhead)
 	if c.CountsUsers() {
 		windows, totals := o.Counting(c.Counts.Group, c.Topics.Counts)
 		c.Counts = c.Counts.withDefaults()

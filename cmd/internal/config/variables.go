@@ -193,7 +193,7 @@ func putNumber(node *yaml.Node, t reflect.Type) error {
 // kindOf says what a Go type wants to see in YAML.
 func kindOf(goType string) string {
 	switch {
-	case goType == "time.Duration":
+	case goType == "time.Duration", goType == "config.Ahead":
 		return "a duration with its unit, such as 100ms, 30s or 1h"
 	case goType == "bool":
 		return "true or false"

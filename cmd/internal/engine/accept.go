@@ -13,10 +13,12 @@ import (
 	"github.com/geodither/geodither/schemas/registry"
 )
 
-// DefaultMaxAhead is what Options.MaxAhead is by default.
-// A fix that is accepted makes its user's earlier fixes late, so one that lies an hour
-// ahead silences its user for an hour.
-const DefaultMaxAhead = 2 * time.Minute
+// Values of Settings.MaxAhead.
+const (
+	DefaultMaxAhead = schemas.DefaultMaxAhead
+	// AnyAhead accepts a fix of any time, also of a record without a timestamp.
+	AnyAhead = schemas.AnyAhead
+)
 
 // Source is the part of Settings that says how raw records are read.
 type Source struct {
@@ -131,9 +133,10 @@ func (r *Reader) key(rec task.Record) ([]byte, sighted, error) {
 }
 
 // Each visits the fixes of a record in order. A fix that is not refused has a key and times that
-// agree with the Kafka record, which it may be ahead of by MaxAhead. Whether it is late or on the
-// map, and whether the record lies in the right partition, is not looked at. The first error of
-// visit ends it; an error of its own says that the record cannot be read now.
+// agree with the Kafka record, which it may be ahead of by MaxAhead. No clock is asked, so a topic
+// gives the same fixes next year. Whether a fix is late or on the map, and whether the record lies
+// in the right partition, is not looked at. The first error of visit ends it; an error of its own
+// says that the record cannot be read now.
 func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
 	return r.each(rec, nil, visit)
 }
@@ -179,13 +182,18 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 	if f.Refused != nil || f.Skipped != mapping.NoRule {
 		return f
 	}
-	// A Kafka record without a timestamp has -1 and bounds nothing. It may also
-	// have any other, so nothing is added to it.
-	if rec.Timestamp >= 0 && f.Raw.Timestamp-r.source.MaxAhead.Milliseconds() > rec.Timestamp {
+	// A Kafka record without a timestamp has -1, which bounds nothing. It may also have any other,
+	// so nothing is added to it.
+	switch {
+	case r.source.MaxAhead == AnyAhead:
+		errors.As(Plausible(f.Raw), &f.Refused)
+	case rec.Timestamp < 0:
+		f.Refused = &schemas.Rejection{Reason: schemas.ReasonNoRecordTime}
+	case f.Raw.Timestamp-r.source.MaxAhead.Milliseconds() > rec.Timestamp:
 		f.Refused = &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
-		return f
+	default:
+		errors.As(Plausible(f.Raw), &f.Refused)
 	}
-	errors.As(Plausible(f.Raw), &f.Refused)
 	return f
 }
 

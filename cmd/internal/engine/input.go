@@ -75,15 +75,11 @@ func oneOf(setting, value, a, b string) error {
 	return fmt.Errorf("%s %q is unknown: choose %s or %s", setting, value, a, b)
 }
 
-// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
-// Seconds taken for milliseconds lie before it until the year 11980.
-const firstGPS = 315_964_800_000
-
 // Plausible refuses what devices without a fix report, and clocks that were never set:
 // its only errors are *schemas.Rejection, with ReasonBeforeGPS or ReasonNullIsland.
 func Plausible(fix schemas.Raw) error {
 	switch {
-	case fix.Timestamp <= firstGPS:
+	case fix.Timestamp <= schemas.FirstGPSMS:
 		return &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
 	case fix.Latitude == 0 && fix.Longitude == 0:
 		return &schemas.Rejection{Reason: schemas.ReasonNullIsland}

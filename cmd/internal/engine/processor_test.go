@@ -33,9 +33,9 @@ func TestBoundsOfTime(t *testing.T) {
 			"beyond the bound", servicetest.StartMS, servicetest.StartMS + 30_001,
 			schemas.ReasonTimestampAhead,
 		},
-		{"long before the Kafka timestamp", servicetest.StartMS, firstGPS + 1, ""},
-		{"before GPS time", servicetest.StartMS, firstGPS, schemas.ReasonBeforeGPS},
-		{"without a Kafka timestamp", -1, servicetest.StartMS, ""},
+		{"long before the Kafka timestamp", servicetest.StartMS, schemas.FirstGPSMS + 1, ""},
+		{"before GPS time", servicetest.StartMS, schemas.FirstGPSMS, schemas.ReasonBeforeGPS},
+		{"without a Kafka timestamp", -1, servicetest.StartMS, schemas.ReasonNoRecordTime},
 		{"Kafka's first moment", 0, 30_000, schemas.ReasonBeforeGPS},
 		{"beyond Kafka's first moment", 0, 30_001, schemas.ReasonTimestampAhead},
 		{"Kafka's last moment", math.MaxInt64, servicetest.StartMS, ""},
@@ -57,6 +57,35 @@ func TestBoundsOfTime(t *testing.T) {
 				t.Errorf("timestamps %d and %d", s.Timestamp, got.Output[0].Timestamp)
 			}
 		})
+	}
+}
+
+// TestAnyAhead: max_ahead: off takes records without a Kafka timestamp, and times that no clock of
+// today has; one before GPS is refused as always.
+func TestAnyAhead(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
+	o.MaxAhead = AnyAhead
+	p := newTestProcessor(t, o, 0)
+	for _, c := range []struct {
+		kafka, fix int64
+		reason     schemas.Reason // "" for none
+	}{
+		{-1, servicetest.StartMS, ""},
+		{servicetest.StartMS, servicetest.StartMS * 3, ""},
+		{-1, schemas.FirstGPSMS, schemas.ReasonBeforeGPS},
+	} {
+		fix := servicetest.Sentinel()
+		fix.Timestamp = c.fix
+		rec := servicetest.Record(t, 5, fix)
+		rec.Timestamp = c.kafka
+		got := servicetest.Process(t, p, rec, nil)
+		if c.reason == "" {
+			if s := got.Sanitized(t, schemas.Avro); s.Timestamp != c.fix {
+				t.Errorf("%d at %d: published with %d", c.fix, c.kafka, s.Timestamp)
+			}
+		} else if letter := got.Letter(t, schemas.Avro); letter.Reason != c.reason {
+			t.Errorf("%d at %d: refused as %s", c.fix, c.kafka, letter.Reason)
+		}
 	}
 }
 

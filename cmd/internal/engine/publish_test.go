@@ -207,7 +207,7 @@ func testOmitRelease(t *testing.T, mechanism string) {
 // record without a Kafka timestamp keeps none.
 func TestStepTimestamps(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
-	o.Publish.Timestamp = TimestampStep
+	o.Publish.Timestamp, o.MaxAhead = TimestampStep, AnyAhead
 	p := newTestProcessor(t, o, 0)
 	rec := servicetest.Record(t, 0, servicetest.Sentinel())
 	rec.Timestamp += 777

@@ -41,8 +41,8 @@ type Settings struct {
 	SchemaIDs schemas.IDs
 
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's timestamp;
-	// default DefaultMaxAhead. No clock is asked, so that a topic gives the same result
-	// whenever it is read.
+	// default DefaultMaxAhead; AnyAhead is no bound. No clock is asked, so that a topic gives the
+	// same result whenever it is read.
 	MaxAhead time.Duration
 
 	// Registry has the schemas of raw records in the framings of registries; nil: there is none. It

@@ -170,7 +170,11 @@ func BadRecords(tb testing.TB) []BadRecord {
 	}
 	unstamped := cases[2]
 	unstamped.Name, unstamped.Rec.Timestamp = "garbage without a Kafka timestamp", -1
-	return append(cases, unstamped)
+	return append(cases, unstamped, BadRecord{
+		"a fix without a Kafka timestamp",
+		task.Record{Timestamp: -1, Key: []byte(Sentinel().UserID), Value: good},
+		schemas.ReasonNoRecordTime,
+	})
 }
 
 // Forge encodes a fix in Avro without looking at what it says.

@@ -143,7 +143,7 @@ func New(path string, now time.Time) (*Sheet, error) {
 		Publish: file.Publish.Options(), Input: file.Input.Options(),
 		SanitizedEncoding: file.Encoding.Sanitized,
 		Partitioner:       engine.Partitioner(file.Topics.Partitioner),
-		MaxAhead:          file.MaxAhead,
+		MaxAhead:          time.Duration(file.MaxAhead),
 	}.WithDefaults()
 	s.MaxAhead = settings.MaxAhead
 	s.Publish, s.Clamped = settings.Publish, settings.Input.Outside == engine.OutsideClamp

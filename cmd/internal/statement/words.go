@@ -120,16 +120,24 @@ func budget(s *Sheet) string {
 With these settings, 24 hours of event time of a user cost at most Σε = %s. An observer's odds
 between two days that a user may have had, with reports at the same times and all on the map, change
 by at most the factor e^Σε, %s. Where settings were changed, both hold for 24 hours that start after
-the change.%s%s Event time is the reporting device's clock. With LogAppendTime
-on the topic %s "max_ahead" keeps it near the broker's clock; with CreateTime a fast clock has its
-days sooner.
+the change.%s%s Event time is the reporting device's clock. %s
 
 %s`,
 		engine.Grouped(s.DayEpsilon), power(s.DayEpsilon),
 		when(s.high(), fmt.Sprintf(` That is above Σε = %v, which geodither calls high: it hardly
 protects where somebody was over a day.`, mechanism.HighEpsilonDay)),
 		when(s.Release.Budget.Lifetime == 0, ` There is no limit for all time: over a year of daily
-reports Σε may reach `+year+"."), s.Topics.Raw, openHours(s))
+reports Σε may reach `+year+"."), clocks(s), openHours(s))
+}
+
+// clocks says how far a device's clock may be fast.
+func clocks(s *Sheet) string {
+	if s.MaxAhead == engine.AnyAhead {
+		return `The config says "max_ahead: off": a fast clock has its days sooner.`
+	}
+	return `With LogAppendTime on
+the topic ` + s.Topics.Raw + ` "max_ahead" keeps it near the broker's clock; with CreateTime a fast
+clock has its days sooner.`
 }
 
 // limits says what limits the sum of ε.

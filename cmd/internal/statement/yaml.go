@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 )
 
@@ -135,7 +136,8 @@ geodither:
   location_set_delta: ` + either(s.codebook(), null("this mechanism has no location set"),
 		number(r.Delta)) + `
   near: ` + either(s.near(), near, null("not set: no second bound for near places")) + `
-  max_ahead_s: ` + number(s.MaxAhead.Seconds()) + `
+  max_ahead_s: ` + either(s.MaxAhead == engine.AnyAhead, null("off: a fix of any time is taken"),
+		number(s.MaxAhead.Seconds())) + `
   step_s: ` + number(s.Step.Seconds()) + `
   interval_s: ` + number(s.interval().Seconds()) + `
   budget:

@@ -312,7 +312,7 @@ func readGowalla(p *pass) error {
 		}
 		fix, reason := parseCheckIn(line, &p.names)
 		if reason == "" {
-			reason = refusal(fix)
+			reason = p.refusal(fix)
 		}
 		if reason != "" {
 			p.skip(p.lines.number, reason)

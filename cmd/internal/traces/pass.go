@@ -28,6 +28,7 @@ type pass struct {
 	yield   func(schemas.Raw, error) bool
 	columns map[string]string // see Options
 	mapping *mapping.Mapping  // see Options
+	latest  int64             // time of a fix, milliseconds since 1970
 }
 
 // next returns the next line that is not empty, or io.EOF after the last. It skips lines that are
@@ -89,7 +90,7 @@ func (p *pass) failure(err error) error {
 
 // emit gives a fix to the caller, or skips it if it is not valid.
 func (p *pass) emit(fix schemas.Raw, line int) error {
-	if reason := refusal(fix); reason != "" {
+	if reason := p.refusal(fix); reason != "" {
 		p.skip(line, reason)
 		return nil
 	}
@@ -105,9 +106,14 @@ func (p *pass) skip(line int, reason string) {
 }
 
 // refusal returns why a fix is not valid, or "" if it is.
-func refusal(fix schemas.Raw) string {
+func (p *pass) refusal(fix schemas.Raw) string {
 	err := fix.Validate()
-	if err == nil {
+	switch {
+	case err == nil && fix.Timestamp <= schemas.FirstGPSMS:
+		return string(schemas.ReasonBeforeGPS)
+	case err == nil && fix.Timestamp > p.latest:
+		return string(schemas.ReasonTimestampAhead)
+	case err == nil:
 		return ""
 	}
 	if rejection, ok := errors.AsType[*schemas.Rejection](err); ok {

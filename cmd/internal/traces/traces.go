@@ -17,6 +17,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,13 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/schemas"
@@ -47,10 +50,30 @@ type Options struct {
 	// Mapping reads JSON: one message a line, or the messages of a document. nil: a line is a raw
 	// record, and only what phones export is a document.
 	Mapping *mapping.Mapping
+	// MaxAhead is how far a fix may lie ahead of the clock, which Open reads once; default
+	// schemas.DefaultMaxAhead. A fix that no clock can have is skipped by name, because an accepted
+	// one makes all earlier fixes of its user late.
+	MaxAhead time.Duration
+	Now      func() time.Time // default time.Now
 }
 
-// Validate reports an unknown format, or columns that no file could have.
+// latest returns the latest time that a fix can have, milliseconds since 1970.
+func (o Options) latest() int64 {
+	if o.MaxAhead == schemas.AnyAhead {
+		return math.MaxInt64
+	}
+	now := time.Now
+	if o.Now != nil {
+		now = o.Now
+	}
+	return now().Add(cmp.Or(o.MaxAhead, schemas.DefaultMaxAhead)).UnixMilli()
+}
+
+// Validate reports an unknown format, a negative bound, or columns that no file could have.
 func (o Options) Validate() error {
+	if o.MaxAhead < 0 {
+		return errors.New("max_ahead must not be negative")
+	}
 	switch o.Format {
 	case "", CSV, NDJSON, Geolife, Gowalla:
 		return o.checkColumns()
@@ -100,6 +123,7 @@ type Reader struct {
 	ctx     context.Context //nolint:containedctx // an iterator has no other place for it
 	files   []file
 	options Options
+	latest  int64 // time of a fix, see Options.MaxAhead
 	stdin   io.Reader
 	lane    lane  // of Fixes
 	total   int64 // bytes of all files; 0 if unknown
@@ -123,7 +147,7 @@ func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Rea
 	if len(paths) == 0 {
 		return nil, errors.New("no input: name files or folders, or - for standard input")
 	}
-	r := &Reader{ctx: ctx, options: o, stdin: stdin}
+	r := &Reader{ctx: ctx, options: o, stdin: stdin, latest: o.latest()}
 	r.lane.skips = newSkips()
 	if err := r.find(paths); err != nil {
 		return nil, err
@@ -166,7 +190,8 @@ func (r *Reader) find(paths []string) error {
 
 // Fixes returns the fixes in the order of the files and of their lines. Gowalla lists a user's
 // newest check-in first; Fixes reverses each run of lines of one user, which it holds in memory,
-// and so returns the oldest first. Every fix has passed schemas.Raw.Validate.
+// and so returns the oldest first. Every fix has passed schemas.Raw.Validate and has a time that a
+// clock can have: after GPS began, and not ahead of now by more than Options.MaxAhead.
 //
 // An error ends the sequence and comes with a zero fix: a file that cannot be read or is cut short,
 // a CSV header without a necessary column, or a format that cannot be guessed. The caller can range
@@ -206,7 +231,7 @@ func (r *Reader) read(ctx context.Context, l *lane, index int,
 	defer func() { _ = l.source.close() }()
 	return readFile(&pass{
 		lane: l, file: f, index: index, lines: lines, yield: yield,
-		columns: r.options.Columns, mapping: r.options.Mapping,
+		columns: r.options.Columns, mapping: r.options.Mapping, latest: r.latest,
 	}, r.options.Format)
 }
 
