@@ -42,10 +42,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // returns are in that buffer, so the encoder must not be used again before the connection that
 // sends them has answered.
 type encoder struct {
-	buf        []byte // size prefix, header, records
-	packed     []byte // the same with compressed records, if there is a codec
-	count      int32
-	first, max int64 // timestamps, ms
+	buf             []byte // size prefix, header, records
+	packed          []byte // the same with compressed records, if there is a codec
+	count           int32
+	first, min, max int64 // timestamps, ms
 }
 
 // fill starts a new batch with as many of the records as fit into limit bytes, header included. It
@@ -60,7 +60,7 @@ func (e *encoder) fill(records []Record, limit int) (n, size int) {
 	for i := range records {
 		r := &records[i]
 		if i == 0 {
-			e.first, e.max = r.Timestamp, r.Timestamp
+			e.first, e.min, e.max = r.Timestamp, r.Timestamp, r.Timestamp
 		}
 		timeDelta, offsetDelta := r.Timestamp-e.first, int64(i)
 		body := bodyBytes(r, timeDelta, offsetDelta)
@@ -69,7 +69,7 @@ func (e *encoder) fill(records []Record, limit int) (n, size int) {
 			return i, size
 		}
 		e.append(r, body, timeDelta, offsetDelta)
-		e.max = max(e.max, r.Timestamp)
+		e.min, e.max = min(e.min, r.Timestamp), max(e.max, r.Timestamp)
 		e.count++
 	}
 	return len(records), size

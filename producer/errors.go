@@ -3,6 +3,7 @@ package producer
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 )
@@ -182,13 +183,25 @@ func hintOfCode(code kafka.Error) string {
 	case kafka.InvalidTransactionTimeout:
 		return "lower the transaction timeout (transaction.timeout) or raise the broker's " +
 			"transaction.max.timeout.ms"
-	case kafka.InvalidTimestamp:
-		return "a record's timestamp lies further ahead than the topic takes: raise its " +
-			"message.timestamp.after.max.ms"
+	case kafka.InvalidRecord:
+		return "a record without a key, and the topic is compacted? Set its cleanup.policy=delete"
 	case kafka.UnknownTopicOrPartition:
 		return "does the topic exist, with that many partitions?"
 	}
 	return ""
+}
+
+// hintOfTimes names the setting of a topic that refuses a batch of records for their times, which
+// are in milliseconds. The time that is furthest from the clock decides. Brokers take a negative
+// one, which stands for none.
+func hintOfTimes(first, last int64, now time.Time) string {
+	at, setting, side := first, "message.timestamp.before.max.ms", "older"
+	if ahead := last - now.UnixMilli(); first < 0 || ahead > now.UnixMilli()-first {
+		at, setting, side = last, "message.timestamp.after.max.ms", "further ahead"
+	}
+	return fmt.Sprintf("a record of %s is %s than the topic takes: raise its %s, or its older "+
+		"message.timestamp.difference.max.ms", time.UnixMilli(at).UTC().Format(time.RFC3339), side,
+		setting)
 }
 
 // refused returns the error for a code that a broker answered.

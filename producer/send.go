@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -298,6 +299,9 @@ func (s *sender) read(p *parcel, a *produce.ResponsePartition) {
 		}
 	default:
 		p.err = refused("produce", &p.to, code)
+		if code == kafka.InvalidTimestamp {
+			p.err.Hint = hintOfTimes(p.enc.min, p.enc.max, time.Now())
+		}
 		if a.ErrorMessage != "" {
 			p.err.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
 		}

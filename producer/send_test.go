@@ -190,6 +190,33 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// TestRefusedTimesAreNamed: the time that is furthest from the clock names the setting.
+func TestRefusedTimesAreNamed(t *testing.T) {
+	h := newHarness(t)
+	now := time.Now()
+	for _, c := range []struct {
+		want  string
+		times []time.Duration // from now on
+	}{
+		{"before", []time.Duration{-10 * 365 * 24 * time.Hour}},
+		{"before", []time.Duration{0, -48 * time.Hour, time.Hour}},
+		{"after", []time.Duration{48 * time.Hour, -time.Hour}},
+	} {
+		var records []Record
+		for _, at := range c.times {
+			records = append(records, Record{Timestamp: now.Add(at).UnixMilli()})
+		}
+		h.Refuse(kmsg.Produce, int16(kafka.InvalidTimestamp), 1)
+		_, err := h.started("worker", quick).Produce(t.Context(),
+			Batch{TopicPartition{"out", 0}, records})
+		h.Is(err, ErrFatal)
+		if want := "raise its message.timestamp." + c.want + ".max.ms"; err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v does not say %q", c.times, err, want)
+		}
+	}
+}
+
 // A connection whose answer never came may read its request later. The bytes
 // that it was given must still be the same then.
 func TestBuffersOfLostRequestsAreNotReused(t *testing.T) {

@@ -443,6 +443,12 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{"negative ahead", "max_ahead: 2h", "max_ahead: -2h", []string{"max_ahead"}},
 		{"no brokers", "brokers: [one:9092, two:9092]", "brokers: []", []string{"brokers"}},
+		{"a protocol", "one:9092, two:9092", "PLAINTEXT://one:9092", []string{
+			"brokers", "names a protocol",
+		}},
+		{"an IPv6 address", "one:9092, two:9092", "\"::1:9092\"", []string{"brackets, such as"}},
+		{"no port", "one:9092, two:9092", "one:9092, two", []string{`"two"`, "has no port"}},
+		{"an empty broker", "one:9092, two:9092", "one:9092, ''", []string{"brokers", "empty"}},
 		{"no group", "group: fleet", "group: ''", []string{"group"}},
 		{"no raw topic", "raw: fleet.raw", "raw: ''", []string{"topics.raw"}},
 		{"a topic twice", "changelog: fleet.changelog", "changelog: fleet.raw", []string{

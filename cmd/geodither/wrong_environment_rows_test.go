@@ -178,6 +178,13 @@ var environments = []environment{
 			fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}), "")
 	}, "it answers with something else than Kafka's protocol", "a broker's listener"),
+	says("an advertised address that cannot be reached", func(w *environmentWorld) {
+		w.advertise("127.0.0.1:1")
+	}, "answers", "the cluster advertises a broker as 127.0.0.1:1, which cannot be reached",
+		"correct its advertised.listeners"),
+	says("an advertised name that is not known", func(w *environmentWorld) {
+		w.advertise("kafka.invalid:9092")
+	}, "advertises a broker as kafka.invalid:9092", "this machine's name service"),
 	says("a broker that says nothing", func(w *environmentWorld) {
 		w.connect(listener(w.T, func(net.Conn) { <-w.Context().Done() }), "")
 	}, "does not answer: is Kafka running there?"),

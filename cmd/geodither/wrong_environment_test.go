@@ -116,6 +116,28 @@ func (w *environmentWorld) cluster(connection string, options ...kfake.Opt) *kfa
 	return c
 }
 
+// advertise starts a broker that says it is at another address than the config's.
+func (w *environmentWorld) advertise(address string) {
+	w.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal(w.T, err)
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(
+		func(string, string) (net.Listener, error) { return elsewhere{l, address}, nil }))
+	fatal(w.T, err)
+	w.Cleanup(c.Close)
+	w.connect(l.Addr().String(), "")
+}
+
+// elsewhere is a listener that says it is at another address.
+type elsewhere struct {
+	net.Listener
+	address string
+}
+
+func (e elsewhere) Addr() net.Addr  { return e }
+func (e elsewhere) Network() string { return "tcp" }
+func (e elsewhere) String() string  { return e.address }
+
 // connect puts a broker and the section kafka into the config.
 func (w *environmentWorld) connect(broker, connection string) {
 	w.Helper()

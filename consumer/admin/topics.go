@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -21,6 +23,23 @@ func Ping(ctx context.Context, client *kafka.Client, o wire.Options) error {
 	}
 	_, err = wire.Metadata(ctx, client, o)
 	return err
+}
+
+// Brokers returns the addresses, host:port, under which the cluster says that its brokers can be
+// reached.
+func Brokers(ctx context.Context, client *kafka.Client, o wire.Options) (all []string, err error) {
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		all = nil
+		res, err := wire.Metadata(ctx, client, o)
+		if err != nil {
+			return err
+		}
+		for _, b := range res.Brokers {
+			all = append(all, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
+		}
+		return nil
+	})
+	return all, err
 }
 
 // ClusterID returns the id that the cluster gave itself when it was made, empty if its brokers do

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -41,8 +42,9 @@ type Exchange struct {
 	// for any more goes on until its deadline.
 	Cut context.Context
 
-	version  int16 // of a kafka-go message: what the connection and its broker agreed on
-	clientID string
+	version    int16 // of a kafka-go message: what the connection and its broker agreed on
+	clientID   string
+	advertised string // host:port of the broker To, as the cluster tells it; empty: not known yet
 }
 
 // RoundTrip sends the message and waits for the answer. Any error is that of the connection or of
@@ -54,6 +56,9 @@ func RoundTrip(ctx context.Context, client *kafka.Client, x Exchange) (protocol.
 	transport := transportOf(client)
 	x.clientID = clientID(transport)
 	res, err := transport.RoundTrip(ctx, client.Addr, &x)
+	if err != nil && x.advertised != "" {
+		err = &advertisedError{x.advertised, err}
+	}
 	if hidden, ok := res.(*answer); ok {
 		return hidden.Message, err
 	}
@@ -92,15 +97,36 @@ func NeverSent(err error) bool {
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// ReachHint names the brokers if an exchange failed because none of them could be reached. It is
-// empty otherwise; a LinkError has advice of its own.
+// ReachHint names the brokers if an exchange failed because none of them could be reached, or the
+// one that did not answer where the cluster has told its address. It is empty otherwise; a LinkError
+// has advice of its own.
 func ReachHint(client *kafka.Client, err error) string {
-	if NeverSent(err) && !errors.As(err, new(*routingError)) && !IsLinkError(err) &&
-		client.Addr != nil {
+	var broker *advertisedError
+	switch {
+	case !NeverSent(err) || errors.As(err, new(*routingError)) || IsLinkError(err):
+		return ""
+	case errors.As(err, &broker):
+		return Advertised(broker.address)
+	case client.Addr != nil:
 		return fmt.Sprintf("cannot reach any of %s: is Kafka running there?", client.Addr)
 	}
 	return ""
 }
+
+// Advertised says what to do about a broker whose address the cluster tells and that cannot be
+// reached there.
+func Advertised(address string) string {
+	return fmt.Sprintf("the cluster advertises a broker as %s, which cannot be reached from here: "+
+		"correct its advertised.listeners, or this machine's name service or firewall", address)
+}
+
+// advertisedError is an exchange that failed with a broker at an address that the cluster has told.
+type advertisedError struct {
+	address string // host:port
+	error
+}
+
+func (e *advertisedError) Unwrap() error { return e.error }
 
 // routingError is a message that was not sent, because the transport does not know its broker
 // yet. It will when it has refreshed its metadata.
@@ -121,6 +147,7 @@ func (x *Exchange) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
 		return protocol.Broker{ID: AnyBroker}, nil
 	}
 	if broker, ok := cluster.Brokers[x.To]; ok {
+		x.advertised = net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 		return broker, nil
 	}
 	return protocol.Broker{}, &routingError{x.To}

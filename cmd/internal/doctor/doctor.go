@@ -180,16 +180,12 @@ func probe(dir string, create func(dir, pattern string) (*os.File, error)) error
 func (d *examination) brokers(ctx context.Context) (found bool) {
 	level := Failure
 	errs := make([]error, len(d.o.Brokers))
-	// Long enough for two TLS handshakes that fail: their errors say more than that time is over.
-	const patience = service.CallPatience + 2*time.Second
+	var known []string // addresses that the cluster tells
 	for i, broker := range d.o.Brokers {
-		call, cancel := context.WithTimeout(ctx, patience)
-		errs[i] = admin.Ping(call, d.o.Connection.Client([]string{broker}), wire.Options{
-			RetryTimeout: patience, RequestTimeout: patience,
-		})
-		cancel()
-		if errs[i] == nil {
+		var told []string
+		if told, errs[i] = d.ping(ctx, broker); errs[i] == nil {
 			found, level = true, Warning // for those that do not
+			known = told
 		}
 	}
 	for i, broker := range d.o.Brokers {
@@ -201,7 +197,38 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 			d.add("broker", level, "%s", unreached(broker, errs[i]))
 		}
 	}
-	return found
+	return found && d.advertised(ctx, known)
+}
+
+// advertised asks the brokers at the addresses that the cluster tells, to which clients go for all
+// that matters. It reports whether one answers there.
+func (d *examination) advertised(ctx context.Context, addresses []string) bool {
+	away := 0
+	for _, broker := range addresses {
+		if slices.Contains(d.o.Brokers, broker) {
+			continue // it was asked
+		}
+		if _, err := d.ping(ctx, broker); wire.IsLinkError(err) {
+			d.add("broker", Failure, "%s, which the cluster advertises, cannot be used: %v", broker,
+				err)
+			away++
+		} else if err != nil {
+			d.add("broker", Failure, "%s", wire.Advertised(broker))
+			away++
+		}
+	}
+	return away == 0 || away < len(addresses)
+}
+
+// ping asks a broker by itself, and returns the addresses that the cluster advertises.
+func (d *examination) ping(ctx context.Context, broker string) (advertised []string, err error) {
+	// Long enough for two TLS handshakes that fail: their errors say more than that time is over.
+	const patience = service.CallPatience + 2*time.Second
+	call, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return admin.Brokers(call, d.o.Connection.Client([]string{broker}), wire.Options{
+		RetryTimeout: patience, RequestTimeout: patience,
+	})
 }
 
 // unreached says why a broker does not answer, and what to do. It leaves out the hint that the
@@ -333,13 +360,18 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 	}
 	const batch = "max.message.bytes"
 	configs, err := admin.Configs(ctx, d.client, d.call, name, cleanupPolicy, topics.RetentionMS,
-		topics.RetentionBytes, timestampType, batch)
+		topics.RetentionBytes, timestampType, batch, topics.TimestampBefore, topics.TimestampAhead,
+		topics.TimestampBoth)
 	if err != nil {
 		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		if name == t.Raw {
 			d.skip("the settings of "+name+" cannot be read", "retention", "timestamps")
 		}
 		return
+	}
+	var raw map[string]string // nil: not known
+	if want > 0 && name != t.Raw {
+		raw = d.rawSettings(ctx)
 	}
 	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
 	limit, err := strconv.Atoi(configs[batch])
@@ -348,20 +380,42 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 		level, detail = Failure, (&admin.ConfigError{
 			Topic: name, Name: cleanupPolicy, Have: configs[cleanupPolicy], Want: "compact",
 		}).Error()
+	case name == t.Raw && compacts(configs):
+		level, detail = Warning, fmt.Sprintf("%s is compacted: a fix is lost once its user has a "+
+			"later one, also before it is read: set %s=delete", name, cleanupPolicy)
+	case name != t.Changelog && compacts(configs):
+		level, detail = Failure, fmt.Sprintf("%s is compacted, so its readers lose all but each "+
+			"key's last record: set %s=delete", name, cleanupPolicy)
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
 		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and geodither "+
 			"writes up to %d: raise the topic's max.message.bytes", name, limit,
 			d.o.MaxBatchBytes)
-	case name == t.Sanitized || name == t.DeadLetters:
-		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw,
-			topics.RetentionMS); err == nil &&
-			topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]) {
-			level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, "+
-				"whose timestamps they carry", name, t.Raw)
-		}
+	case name != t.Raw && name != t.Changelog &&
+		topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]):
+		level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, "+
+			"whose timestamps they carry", name, t.Raw)
 	}
 	d.add("topic", level, "%s", detail)
+	if name != t.Raw && raw != nil {
+		d.times(name, configs, raw)
+	}
 	d.retention(name, configs)
+}
+
+// rawSettings are those of the raw topic that the times of its records follow from; nil where they
+// cannot be read.
+func (d *examination) rawSettings(ctx context.Context) map[string]string {
+	settings, err := admin.Configs(ctx, d.client, d.call, d.o.Topics.Raw, topics.RetentionMS,
+		timestampType, topics.TimestampBefore, topics.TimestampAhead, topics.TimestampBoth)
+	if err != nil {
+		return nil
+	}
+	return settings
+}
+
+// compacts reports whether a topic loses records to later ones of the same key.
+func compacts(settings map[string]string) bool {
+	return strings.Contains(settings[cleanupPolicy], topics.Compacted[cleanupPolicy])
 }
 
 // sampleRecords is how many raw records of a partition are tried.

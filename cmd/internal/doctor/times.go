@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -50,6 +51,52 @@ func (d *examination) retention(topic string, settings map[string]string) {
 			"one to the other", topic, timestampType)
 	default:
 		d.skip("the brokers do not report "+timestampType, "timestamps")
+	}
+}
+
+// bound returns how far a record's time may lie from the broker's clock, on the side of a setting,
+// milliseconds.
+func bound(settings map[string]string, side string) int64 {
+	for _, name := range []string{side, topics.TimestampBoth} {
+		ms, err := strconv.ParseInt(settings[name], 10, 64)
+		if err == nil && ms < math.MaxInt64 {
+			return ms
+		}
+	}
+	return math.MaxInt64
+}
+
+// times finds the setting by which a topic refuses records of the times that those of the raw topic
+// may have: the service writes its records under the raw ones' times.
+func (d *examination) times(topic string, settings, raw map[string]string) {
+	if settings[timestampType] == topics.LogAppendTime {
+		return // the broker puts its own times in their place
+	}
+	oldest, newest := bound(raw, topics.TimestampBefore), bound(raw, topics.TimestampAhead)
+	if raw[timestampType] == topics.LogAppendTime {
+		oldest, newest = 0, 0
+	}
+	kept, err := strconv.ParseInt(raw[topics.RetentionMS], 10, 64)
+	if oldest += kept; err != nil || kept < 0 || oldest < kept {
+		oldest = math.MaxInt64
+	}
+	for _, side := range []struct {
+		setting, words string
+		need           int64
+	}{
+		{topics.TimestampBefore, "older", oldest}, {topics.TimestampAhead, "further ahead", newest},
+	} {
+		limit := bound(settings, side.setting)
+		if limit >= side.need {
+			continue
+		}
+		level := Failure
+		if d.o.Topics.Follows {
+			level = Warning // the times are those of a raw topic that is not seen here
+		}
+		d.add("topic", level, "%s refuses records %s than %v, which %s may hold: %s would stop at "+
+			"one. Set %s=%d", topic, side.words, time.Duration(limit)*time.Millisecond,
+			d.o.Topics.Raw, d.command, side.setting, int64(math.MaxInt64))
 	}
 }
 

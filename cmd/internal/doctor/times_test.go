@@ -104,3 +104,69 @@ func TestDoctorTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorBoundsOfTime: an output topic that refuses a time which a raw record may have is a
+// failure, and only such a one; and so is a compacted one, which loses records.
+func TestDoctorBoundsOfTime(t *testing.T) {
+	const day, hour = "86400000", "3600000"
+	w := servicetest.NewWorld(t, 0)
+	for name, c := range map[string]struct {
+		raw, out map[string]string
+		topic    func(*topics.Set) string
+		want     string // in a failure; empty: there is none
+	}{
+		"before": {
+			map[string]string{topics.RetentionMS: "-1"},
+			map[string]string{topics.TimestampBefore: day}, nil, topics.TimestampBefore,
+		},
+		"before in the dead letters": {
+			nil, map[string]string{topics.TimestampBefore: day},
+			func(t *topics.Set) string { return t.DeadLetters }, topics.TimestampBefore,
+		},
+		"before in the changelog": {
+			nil, map[string]string{topics.TimestampBefore: day, "cleanup.policy": "compact"},
+			func(t *topics.Set) string { return t.Changelog }, topics.TimestampBefore,
+		},
+		"after": {nil, map[string]string{topics.TimestampAhead: hour}, nil, topics.TimestampAhead},
+		"both, by the older name": {
+			nil, map[string]string{topics.TimestampBoth: hour}, nil, topics.TimestampBefore,
+		},
+		"the raw topic has the same bounds": {
+			map[string]string{
+				topics.TimestampBefore: hour, topics.TimestampAhead: hour,
+				topics.RetentionMS: hour,
+			},
+			map[string]string{topics.TimestampBefore: day, topics.TimestampAhead: hour}, nil, "",
+		},
+		"the raw topic has its brokers' times": {
+			map[string]string{topics.TimestampType: topics.LogAppendTime, topics.RetentionMS: hour},
+			map[string]string{topics.TimestampBefore: hour, topics.TimestampAhead: "1"}, nil, "",
+		},
+		"the output has its brokers' times": {
+			nil, map[string]string{
+				topics.TimestampBefore: "1", topics.TimestampType: topics.LogAppendTime,
+			}, nil, "",
+		},
+		"compacted": {nil, map[string]string{"cleanup.policy": "compact"}, nil, "is compacted"},
+		"compacted and deleted": {
+			nil, map[string]string{"cleanup.policy": "compact,delete"},
+			func(t *topics.Set) string { return t.DeadLetters }, "is compacted",
+		},
+	} {
+		o := atwork.Options(w, strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""))
+		o.Topics.Raw = o.Group + ".raw"
+		if c.topic == nil {
+			c.topic = func(t *topics.Set) string { return t.Sanitized }
+		}
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: o.Topics.Raw, Partitions: 2, Initial: c.raw},
+			admin.Topic{Name: c.topic(&o.Topics), Partitions: 2, Initial: c.out}))
+		_, err := topics.Make(t.Context(), o.Cluster, service.CallPatience)
+		servicetest.OK(t, err)
+		said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		if c.want == "" && said != "" || !strings.Contains(said, c.want) ||
+			c.want != "" && !strings.Contains(said, c.topic(&o.Topics)) {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -172,6 +175,9 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 		return nil, cli.Usagef("no broker is named: want HOST:PORT,... in --brokers, or in " +
 			"brokers of the config")
 	}
+	if err := CheckBrokers(brokers); err != nil {
+		return nil, cli.Usagef("brokers: %w", err)
+	}
 	client := c.Client(brokers)
 	err := admin.Ping(ctx, client, wire.Options{RequestTimeout: patience})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !wire.IsLinkError(err) {
@@ -188,4 +194,46 @@ func (c *Connection) Refused(ctx context.Context, brokers []string) error {
 		return err
 	}
 	return nil
+}
+
+// CheckBrokers refuses addresses of brokers that no client could connect to. It looks no name up.
+// An error begins with the address.
+func CheckBrokers(brokers []string) error {
+	var errs []error
+	for _, broker := range brokers {
+		if err := checkBroker(broker); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkBroker(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	number, noPort := strconv.ParseUint(port, 10, 16)
+	wrong := ""
+	switch {
+	case strings.TrimSpace(address) == "":
+		wrong = "it is empty; each is a host:port"
+	case strings.Contains(address, ","):
+		wrong = "it has a comma; write a list, [host:port, host:port]"
+	case strings.Contains(address, "://"):
+		wrong = "it names a protocol: write host:port alone; TLS and logins are settings of kafka"
+	case strings.ContainsFunc(address, unicode.IsSpace):
+		wrong = "it holds a space: write host:port"
+	case err != nil && strings.Count(address, ":") > 1 && !strings.HasPrefix(address, "["):
+		wrong = "write an IPv6 address in brackets, such as [::1]:9092"
+	case err != nil || port == "":
+		wrong = "it has no port: write host:port, such as kafka-1:9092"
+	case noPort != nil || number == 0:
+		wrong = "its port is no number from 1 to 65535"
+	case host == "" || strings.ContainsAny(host, "/@?#"):
+		wrong = "no host name: write host:port"
+	default:
+		return nil
+	}
+	if at := strings.LastIndex(address, "@"); at >= 0 {
+		address = "..." + address[at:] // before it is perhaps a password
+	}
+	return fmt.Errorf("%q: %s", address, wrong)
 }

@@ -17,6 +17,38 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
+// TestCheckBrokers: an address that no client could connect to is refused with what is wrong.
+func TestCheckBrokers(t *testing.T) {
+	for address, want := range map[string]string{
+		"kafka-1:9092": "", "[::1]:9092": "", "10.0.0.1:65535": "",
+		"":                     "is empty",
+		" ":                    "is empty",
+		"a:1,b:1":              "has a comma",
+		"PLAINTEXT://a:9092":   "names a protocol",
+		"https://a.example":    "names a protocol",
+		"a:9092 ":              "holds a space",
+		"a b:9092":             "holds a space",
+		"::1:9092":             "in brackets",
+		"fe80::1":              "in brackets",
+		"kafka":                "has no port",
+		"kafka:":               "has no port",
+		"[::1]":                "has no port",
+		"kafka:0":              "is no number from 1 to 65535",
+		"kafka:65536":          "is no number from 1 to 65535",
+		"kafka:kafka":          "is no number from 1 to 65535",
+		":9092":                "no host name",
+		"user@kafka:9092":      "no host name",
+		"kafka/path:9092":      "no host name",
+		"u:hunter2@kafka:9092": `"...@kafka:9092"`,
+	} {
+		err := CheckBrokers([]string{"good:9092", address})
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+}
+
 // TestConnect: the error names a broker that does not answer, and what to do.
 func TestConnect(t *testing.T) {
 	_, err := (*Connection)(nil).Connect(t.Context(), nil)

@@ -34,10 +34,10 @@ func TestOptionsValidate(t *testing.T) {
 		"no brokers": {func(o *Options) { o.Brokers = nil }, "brokers: name at least one"},
 		"comma in a broker": {
 			func(o *Options) { o.Brokers = []string{"a:1,b:1"} },
-			"brokers: one of them has a comma",
+			`brokers: "a:1,b:1": it has a comma`,
 		},
 		"empty broker": {
-			func(o *Options) { o.Brokers = []string{"a:1", ""} }, "brokers: one of them is empty",
+			func(o *Options) { o.Brokers = []string{"a:1", ""} }, `brokers: "": it is empty`,
 		},
 		"no group":           {func(o *Options) { o.Group = "" }, "group: "},
 		"no raw topic":       {func(o *Options) { o.Topics.Raw = "" }, "topics.raw: "},

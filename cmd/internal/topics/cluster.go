@@ -87,9 +87,9 @@ func (c Cluster) Validate() error {
 	need(c.Group != "", "group: name the consumer group")
 	need(c.Topics.Raw != "", "topics.raw: name the topic of raw fixes")
 	need(c.Topics.Sanitized != "", "topics.sanitized: name the topic to publish to")
-	need(!slices.Contains(c.Brokers, ""), "brokers: one of them is empty; each is a host:port")
-	need(!slices.ContainsFunc(c.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
-		"brokers: one of them has a comma; write a list, [host:port, host:port]")
+	if err := kafkaconn.CheckBrokers(c.Brokers); err != nil {
+		errs = append(errs, fmt.Errorf("brokers: %w", err))
+	}
 	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0,
 		"topics: partitions and replication must not be negative")
 	need(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond,

@@ -30,11 +30,17 @@ const compactionLag = 24 * time.Hour
 func (t Set) ChangelogOf(partitions int) admin.Topic {
 	return admin.Topic{
 		Name: t.Changelog, Partitions: partitions, Replication: t.Replication, Configs: Compacted,
-		Initial: map[string]string{
-			TimestampAhead:          strconv.Itoa(math.MaxInt64),
+		Initial: AnyTime(map[string]string{
 			"max.compaction.lag.ms": strconv.FormatInt(compactionLag.Milliseconds(), 10),
-		},
+		}),
 	}
+}
+
+// AnyTime adds to a topic's settings that it takes records of any time.
+func AnyTime(settings map[string]string) map[string]string {
+	settings[TimestampAhead] = strconv.Itoa(math.MaxInt64)
+	settings[TimestampBefore] = strconv.Itoa(math.MaxInt64)
+	return settings
 }
 
 // Create makes those of the four topics that are missing: with the raw
@@ -55,9 +61,11 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 			Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial,
 		}
 	}
-	var times map[string]string
+	// Old traces may be fed into the raw topic. How far ahead its records may be dated stays the
+	// brokers' choice: max_ahead relies on these times.
+	times := map[string]string{TimestampBefore: strconv.Itoa(math.MaxInt64)}
 	if t.Appended {
-		times = map[string]string{TimestampType: LogAppendTime}
+		times[TimestampType] = LogAppendTime
 	}
 	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, times)); err != nil {
 		return err
@@ -66,7 +74,7 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 	if err != nil {
 		return err
 	}
-	initial[TimestampAhead] = strconv.Itoa(math.MaxInt64)
+	initial = AnyTime(initial)
 	all := []admin.Topic{topic(t.Sanitized, initial), t.ChangelogOf(partitions)}
 	if !t.NoDeadLetters {
 		all = append(all, topic(t.DeadLetters, initial))
@@ -99,10 +107,13 @@ func Make(ctx context.Context, c Cluster, patience time.Duration) (sizes []Size,
 
 // Settings of topics, by Kafka's names.
 const (
-	RetentionMS    = "retention.ms"
-	RetentionBytes = "retention.bytes"
-	TimestampAhead = "message.timestamp.after.max.ms"
-	TimestampType  = "message.timestamp.type"
+	RetentionMS     = "retention.ms"
+	RetentionBytes  = "retention.bytes"
+	TimestampAhead  = "message.timestamp.after.max.ms"
+	TimestampBefore = "message.timestamp.before.max.ms"
+	TimestampType   = "message.timestamp.type"
+	// TimestampBoth bounds both where the two above have Kafka's default. Kafka 4 lacks it.
+	TimestampBoth = "message.timestamp.difference.max.ms"
 
 	// LogAppendTime is the TimestampType of records that have the times of their brokers.
 	LogAppendTime = "LogAppendTime"
