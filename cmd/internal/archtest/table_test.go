@@ -391,7 +391,7 @@ var table = map[string]rule{
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},
-	"cmd/internal/devbroker": {third: []string{franz, kafkaGo}},
+	"cmd/internal/devbroker": {third: []string{franz, kafkaGo, pebble}},
 	"cmd/internal/traces": {
 		ours: []string{"schemas", "schemas/mapping", "mechanism/parallel"},
 	},

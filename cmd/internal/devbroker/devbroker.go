@@ -8,16 +8,21 @@ package devbroker
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -56,6 +61,7 @@ type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
 	stop    context.CancelFunc // the watch over sessions
+	unlock  func() error       // frees the folder; once, since Close may be called twice
 }
 
 // Start listens, and creates the missing topics. It returns an error if the port is taken, the
@@ -83,11 +89,11 @@ func Start(o Options) (*Broker, error) {
 			"log.retention.ms": "-1",
 		}),
 	}
+	lock, err := lockFolder(o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	if o.Dir != "" {
-		if err := os.MkdirAll(o.Dir, 0o750); err != nil {
-			return nil, fmt.Errorf("devbroker: the folder cannot be used, name another one: %w",
-				err)
-		}
 		options = append(options, kfake.DataDir(o.Dir))
 	}
 	if o.Logger != nil {
@@ -95,9 +101,10 @@ func Start(o Options) (*Broker, error) {
 	}
 	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
-		return nil, startError(o, err)
+		return nil, errors.Join(startError(o, err), lock.Close())
 	}
-	b := &Broker{cluster: cluster, addr: cluster.ListenAddrs()[0]}
+	b := &Broker{cluster: cluster, addr: cluster.ListenAddrs()[0], unlock: sync.OnceValue(lock.Close)}
+	cluster.ControlKey(int16(kmsg.Produce), b.stamp)
 	var ctx context.Context
 	ctx, b.stop = context.WithCancel(context.Background())
 	watch(ctx, cluster)
@@ -107,6 +114,70 @@ func Start(o Options) (*Broker, error) {
 		}
 	}
 	return b, nil
+}
+
+// lockFolder makes a folder and keeps other brokers out of it, which would overwrite its topics. The
+// lock goes with the process, however it ends. An empty name needs none.
+func lockFolder(dir string) (io.Closer, error) {
+	if dir == "" {
+		return io.NopCloser(nil), nil
+	}
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(path, 0o750)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("devbroker: the folder cannot be used, name another one: %w", err)
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(path, "LOCK"))
+	if err != nil {
+		return nil, fmt.Errorf("devbroker: %s cannot be locked; if another broker uses it, stop "+
+			"that one or name another folder: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// Of a record batch, version 2: where its checksum and its attributes are, and the attribute by
+// which its time is its broker's.
+const (
+	atChecksum, atAttributes, batchHeader = 17, 21, 61
+
+	logAppendTime = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// stamp gives the batches for topics with LogAppendTime the attribute that kfake takes from the
+// producer. kfake then puts its own time in.
+func (b *Broker) stamp(r kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's
+	req, ok := r.(*kmsg.ProduceRequest)
+	if !ok {
+		return nil, nil, false
+	}
+	for _, t := range req.Topics {
+		info := b.cluster.TopicInfo(t.Topic)
+		if t.Topic == "" { // from version 13 on
+			info = b.cluster.TopicIDInfo(t.TopicID)
+		}
+		if info == nil {
+			continue
+		}
+		kind := info.Configs["message.timestamp.type"]
+		if kind == nil || *kind != "LogAppendTime" {
+			continue
+		}
+		for _, p := range t.Partitions {
+			batch := p.Records
+			if len(batch) < batchHeader || binary.BigEndian.Uint32(batch[atChecksum:]) !=
+				crc32.Checksum(batch[atAttributes:], castagnoli) {
+				continue // kfake refuses it
+			}
+			batch[atAttributes+1] |= logAppendTime
+			binary.BigEndian.PutUint32(batch[atChecksum:],
+				crc32.Checksum(batch[atAttributes:], castagnoli))
+		}
+	}
+	return nil, nil, false
 }
 
 func startError(o Options, err error) error {
@@ -155,7 +226,7 @@ func (b *Broker) Compact(guarded ...string) error {
 func (b *Broker) Close() error {
 	b.stop()
 	b.cluster.Close()
-	return nil
+	return b.unlock()
 }
 
 // logger is kfake's logger. kfake logs each request at info; that is of interest only in a search
