@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +81,12 @@ record's content is not in it.`,
 				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
 				Made: topic.Made,
 			}
-			printed, err := consumeTopic(cmd.Context(), source, printer, buffered)
+			printed, err := consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
+			if err == nil && printed == 0 && !follow {
+				if why := source.Waiting(cmd.Context()); why != "" {
+					fmt.Fprintln(std.Err, why)
+				}
+			}
 			switch { // the output may not show that there was no record
 			case err != nil || printed > 0:
 			case dead && fromEnd:
@@ -106,13 +113,24 @@ record's content is not in it.`,
 	return cmd
 }
 
+// quietFor is how long --follow waits for a first record before it says what it waits for.
+const quietFor = 3 * time.Second
+
 // consumeTopic prints a topic's records, and returns how many it printed. It leaves complete output
 // behind, also when it is interrupted, and none if it fails before the first record: a header alone
 // would look like an empty topic.
 func consumeTopic(
 	ctx context.Context, source topics.Tail, printer files.Printer, buffered *bufio.Writer,
+	log io.Writer,
 ) (printed int, err error) {
+	quiet := time.AfterFunc(quietFor, func() {
+		if why := source.Waiting(ctx); why != "" && source.Follow {
+			fmt.Fprintf(log, "waiting: %s\n", why)
+		}
+	})
+	defer quiet.Stop()
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
+		quiet.Stop()
 		if err := printer.Print(r.Value); err != nil {
 			return err
 		}

@@ -18,7 +18,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -249,6 +252,36 @@ release: {mechanism: codebook, epsilon: 2, budget: none}
 	})
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
 	return service, len(servicetest.TownFixes())
+}
+
+// TestConsumeSaysWhatItWaitsFor: an empty topic, and records of a transaction that is still open.
+func TestConsumeSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := servicetest.NewWorld(t, 0)
+	broker := w.Addr
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "waited", Partitions: 1}))
+	args := []string{"consume", "--brokers", broker, "--topic", "waited"}
+	if r := succeed(t, args...); !strings.Contains(r.err, "waited is empty") {
+		t.Errorf("an empty topic: %s", r.err)
+	}
+	p, err := producer.NewTransactional(w.Client, "open", producer.Options{})
+	servicetest.OK(t, err)
+	servicetest.OK(t, p.Init(t.Context()))
+	_, err = p.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: "waited", Partition: 0},
+		Records:        []producer.Record{{Value: []byte("{}")}},
+	})
+	servicetest.OK(t, err)
+	const open = "waited has 1 offsets behind a transaction that is neither committed nor aborted"
+	if r := succeed(t, args...); !strings.Contains(r.err, open) {
+		t.Errorf("an open transaction: %s", r.err)
+	}
+	following := start(t, nil, append(args, "--follow")...)
+	eventually(t, "the reason", func() bool {
+		return strings.Contains(following.log.String(), "waiting: "+open)
+	})
+	following.stop(t)
 }
 
 // TestConsumeFollow: with --follow records are shown as they come, in each

@@ -398,6 +398,7 @@ var table = map[string]rule{
 	"cmd/internal/kafkatest": {
 		tests: []string{
 			"cmd/internal/account", "cmd/internal/config", "cmd/internal/counting",
+			"cmd/internal/doctor",
 			"cmd/internal/engine", "cmd/internal/erase", "cmd/internal/fleet",
 			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
@@ -475,7 +476,7 @@ var table = map[string]rule{
 		},
 		third: []string{cobra, kafkaGo, pflag},
 		tests: []string{
-			"consumer/admin", "schemas/mapping",
+			"consumer/admin", "consumer/wire", "producer", "schemas/mapping",
 			"cmd/internal/servicetest",
 			franz, jsonSchema, parquet, yamlGo,
 		},

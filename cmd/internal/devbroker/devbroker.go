@@ -2,16 +2,15 @@
 // settings under which its differences from Apache Kafka do no harm.
 //
 // It speaks Kafka's protocol on 127.0.0.1 and has consumer groups and transactions. It is a single
-// node without replication. Tests check what geodither promises about Kafka on this broker and on a
+// node without replication. Records keep their producers' times, also in a topic with LogAppendTime:
+// kfake gives a batch that asks for its broker's time a wrong checksum. Tests check what geodither promises about Kafka on this broker and on a
 // real one.
 package devbroker
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"net"
@@ -104,7 +103,6 @@ func Start(o Options) (*Broker, error) {
 		return nil, errors.Join(startError(o, err), lock.Close())
 	}
 	b := &Broker{cluster: cluster, addr: cluster.ListenAddrs()[0], unlock: sync.OnceValue(lock.Close)}
-	cluster.ControlKey(int16(kmsg.Produce), b.stamp)
 	var ctx context.Context
 	ctx, b.stop = context.WithCancel(context.Background())
 	watch(ctx, cluster)
@@ -135,49 +133,6 @@ func lockFolder(dir string) (io.Closer, error) {
 			"that one or name another folder: %w", dir, err)
 	}
 	return lock, nil
-}
-
-// Of a record batch, version 2: where its checksum and its attributes are, and the attribute by
-// which its time is its broker's.
-const (
-	atChecksum, atAttributes, batchHeader = 17, 21, 61
-
-	logAppendTime = 8
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// stamp gives the batches for topics with LogAppendTime the attribute that kfake takes from the
-// producer. kfake then puts its own time in.
-func (b *Broker) stamp(r kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's
-	req, ok := r.(*kmsg.ProduceRequest)
-	if !ok {
-		return nil, nil, false
-	}
-	for _, t := range req.Topics {
-		info := b.cluster.TopicInfo(t.Topic)
-		if t.Topic == "" { // from version 13 on
-			info = b.cluster.TopicIDInfo(t.TopicID)
-		}
-		if info == nil {
-			continue
-		}
-		kind := info.Configs["message.timestamp.type"]
-		if kind == nil || *kind != "LogAppendTime" {
-			continue
-		}
-		for _, p := range t.Partitions {
-			batch := p.Records
-			if len(batch) < batchHeader || binary.BigEndian.Uint32(batch[atChecksum:]) !=
-				crc32.Checksum(batch[atAttributes:], castagnoli) {
-				continue // kfake refuses it
-			}
-			batch[atAttributes+1] |= logAppendTime
-			binary.BigEndian.PutUint32(batch[atChecksum:],
-				crc32.Checksum(batch[atAttributes:], castagnoli))
-		}
-	}
-	return nil, nil, false
 }
 
 func startError(o Options, err error) error {

@@ -313,35 +313,3 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 	start(t, Options{Dir: dir}) // the file is still there, as after a kill
 }
-
-// TestLogAppendTime: a topic that has its broker's times gives these, and says so; any other gives
-// its producers'.
-func TestLogAppendTime(t *testing.T) {
-	began := time.Now().Add(-time.Second)
-	b := start(t, Options{Topics: []Topic{
-		{Name: "stamped", Partitions: 1, Configs: map[string]string{
-			"message.timestamp.type": "LogAppendTime",
-		}},
-		{Name: "plain", Partitions: 1},
-	}})
-	ctx := within(t)
-	for topic, stamped := range map[string]bool{"stamped": true, "plain": false} {
-		write(ctx, t, b.Addr(), topic, 0, 3)
-		client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics(topic))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		for n := 0; n < 3; {
-			for _, r := range client.PollFetches(ctx).Records() {
-				if n++; r.Timestamp.After(began) != stamped ||
-					r.Attrs.TimestampType() == 1 != stamped {
-					t.Errorf("%s: %v, type %d", topic, r.Timestamp, r.Attrs.TimestampType())
-				}
-			}
-			if ctx.Err() != nil {
-				t.Fatal(ctx.Err())
-			}
-		}
-	}
-}

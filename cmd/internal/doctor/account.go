@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -128,4 +130,50 @@ func (d *examination) erasure(ctx context.Context) {
 	}
 	d.add("erasure", OK, "the state of an erased user is gone from the files of %s after %v: %s",
 		topic, by.Sub(erased), note)
+}
+
+// others looks for further services on the raw topic: another group whose changelog, by its default
+// name, has marks. Each group gives every user a budget of its own.
+func (d *examination) others(ctx context.Context, partitions int) {
+	groups, err := d.client.ListGroups(ctx, &kafka.ListGroupsRequest{})
+	if err != nil {
+		return // it needs a right that the service does not
+	}
+	counting, _ := d.o.Counting("", "")
+	for _, g := range groups.Groups {
+		changelog := topics.Cluster{Group: g.GroupID}.WithDefaults().Topics.Changelog
+		if g.GroupID == d.o.Group || g.GroupID == counting.Group || !d.has(ctx, changelog) {
+			continue
+		}
+		for n := range int32(partitions) {
+			_, begun, err := consumer.Committed(ctx, d.client, d.call, g.GroupID, d.o.Topics.Raw, n)
+			if err != nil || !begun {
+				continue
+			}
+			if _, marked, err := topics.LastMark(ctx, d.client, changelog, n); err == nil && marked {
+				d.add("group", Warning, "group %s has processed %s too (%s has states): unless it "+
+					"counts, each group gives a user a budget of its own, and what they publish "+
+					"adds up", g.GroupID, d.o.Topics.Raw, changelog)
+				break
+			}
+		}
+	}
+}
+
+// expired looks for partitions whose states have gone on, and whose offset the brokers have
+// forgotten.
+func (d *examination) expired(ctx context.Context, partitions int) {
+	for n := range int32(partitions) {
+		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		if err != nil || found {
+			continue
+		}
+		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+		if err == nil && found && mark.Input > 0 {
+			d.add("group", Failure, "partition %d: %s has states up to offset %d, and group %s has "+
+				"no offset: it expired (offsets.retention.minutes) or was deleted. Set it to %[3]d",
+				n, d.o.Topics.Changelog, mark.Input, d.o.Group)
+			return
+		}
+	}
 }

@@ -272,6 +272,10 @@ func (d *examination) topics(ctx context.Context) {
 	}
 	d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
 	d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
+	d.within(ctx, "other groups", func(ctx context.Context) { d.others(ctx, n) })
+	if changelog == n {
+		d.within(ctx, "offsets", func(ctx context.Context) { d.expired(ctx, n) })
+	}
 	d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
 	if changelog == n {
 		d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
@@ -460,6 +464,11 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 			bad, read, seen.refused.String())
 	default:
 		d.add("raw records", OK, "the last %d can be used", read)
+	}
+	if seen.ancient > 0 {
+		d.add("timestamps", Warning, "%d of the last %d fixes are in records with a Kafka "+
+			"timestamp of 1970: their producer sets seconds in place of milliseconds. Brokers "+
+			"delete such records first, and max_ahead refuses their fixes", seen.ancient, seen.seen)
 	}
 	d.partitioner(seen.placed, d.begun)
 	d.usersInOnePartition(seen.users)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -119,6 +121,56 @@ func TestDoctorOtherSettings(t *testing.T) {
 	if said := atwork.Details(found, doctor.Warning); !strings.Contains(
 		said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
+	}
+}
+
+// TestDoctorOtherGroups: another service on the raw topic gives users a second budget, and offsets
+// that the brokers forgot are a failure.
+func TestDoctorOtherGroups(t *testing.T) {
+	w := servicetest.NewWorld(t, 4)
+	w.Feed(t)
+	for _, group := range []string{"one", "two"} {
+		o := atwork.Options(w, group)
+		o.Topics.Changelog = ""
+		published := w.Answers(t, o.Group)
+		running := atwork.Start(t, o)
+		servicetest.Await(t, "everything is answered",
+			func() bool { return published.Read(t) >= w.Fed }, running)
+		running.Stop(t)
+	}
+	o := atwork.Options(w, "one")
+	o.Topics.Changelog = ""
+	found := doctor.Examine(t.Context(), o, nil)
+	const want = "group two has processed raw too (two-changelog has states)"
+	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said, want) {
+		t.Errorf("another group: %s", said)
+	}
+	if bad := atwork.Details(found, doctor.Failure); bad != "" {
+		t.Errorf("another group is a failure: %s", bad)
+	}
+	_, err := w.Client.OffsetDelete(t.Context(), &kafka.OffsetDeleteRequest{
+		GroupID: o.Group, Topics: map[string][]int{o.Topics.Raw: {0, 1}},
+	})
+	servicetest.OK(t, err)
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Failure); !strings.Contains(bad, "it expired (offsets.retention.minutes)") {
+		t.Errorf("no offsets: %s", bad)
+	}
+}
+
+// TestDoctorSecondsInKafka: records whose Kafka timestamps are of 1970 are named.
+func TestDoctorSecondsInKafka(t *testing.T) {
+	w := servicetest.NewWorld(t, 1)
+	o := atwork.Options(w, "seconds")
+	fix := servicetest.Sentinel()
+	w.Send(t, producer.Record{
+		Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix),
+		Timestamp: fix.Timestamp / 1000,
+	})
+	found := doctor.Examine(t.Context(), o, nil)
+	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said,
+		"1 of the last 1 fixes are in records with a Kafka timestamp of 1970") {
+		t.Errorf("%+v", found)
 	}
 }
 

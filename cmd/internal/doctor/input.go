@@ -25,6 +25,7 @@ type sampled struct {
 	swapped  int // of those outside, on the map with latitude and longitude swapped
 	late     int // of a step before their user's last one in the sample
 	seen     int // fixes of whatever sort
+	ancient  int // of them, in records whose Kafka timestamp lies before GPS
 	skipped  int // of them, by a rule of the section input
 	lastStep map[string]int64
 
@@ -44,6 +45,9 @@ func (s *sampled) look(
 	o service.Options, p *engine.Processor, n int32, r consumer.Record, fix engine.Fix,
 ) error {
 	s.seen++
+	if r.Timestamp >= 0 && r.Timestamp <= schemas.FirstGPSMS {
+		s.ancient++
+	}
 	if fix.Skipped != mapping.NoRule {
 		s.skipped++
 		return nil

@@ -96,3 +96,33 @@ func (t Tail) Partition(ctx context.Context, p int32, each func(consumer.Record)
 	}
 	return r.Scan(ctx, from, end, each)
 }
+
+// Waiting says why no record of the topic can be read yet, from its ends as they are now; empty if
+// there are some, or if that cannot be asked.
+func (t Tail) Waiting(ctx context.Context) string {
+	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
+	held, open := int64(0), int64(0)
+	for p := range int32(counts[t.Topic]) {
+		all, wrong := Open(ctx, t.Client, t.Topic, p, consumer.FetcherOptions{Uncommitted: true})
+		if wrong != nil {
+			return ""
+		}
+		decided, wrong := Open(ctx, t.Client, t.Topic, p, consumer.FetcherOptions{})
+		if wrong != nil {
+			return ""
+		}
+		held, open = held+decided.End-decided.First, open+max(0, all.End-decided.End)
+	}
+	switch {
+	case err != nil:
+		return ""
+	case open > 0:
+		return fmt.Sprintf("%s has %d offsets behind a transaction that is neither committed nor "+
+			"aborted yet", t.Topic, open)
+	case held == 0:
+		return t.Topic + " is empty"
+	case t.FromEnd:
+		return t.Topic + " has nothing new"
+	}
+	return fmt.Sprintf("none of the %d offsets of %s is a committed record", held, t.Topic)
+}
