@@ -98,8 +98,8 @@ func NeverSent(err error) bool {
 }
 
 // ReachHint names the brokers if an exchange failed because none of them could be reached, or the
-// one that did not answer where the cluster has told its address. It is empty otherwise; a LinkError
-// has advice of its own.
+// one that did not answer where the cluster has told its address. It is empty otherwise; a
+// LinkError has advice of its own.
 func ReachHint(client *kafka.Client, err error) string {
 	var broker *advertisedError
 	switch {

@@ -2,9 +2,9 @@
 // settings under which its differences from Apache Kafka do no harm.
 //
 // It speaks Kafka's protocol on 127.0.0.1 and has consumer groups and transactions. It is a single
-// node without replication. Records keep their producers' times, also in a topic with LogAppendTime:
-// kfake gives a batch that asks for its broker's time a wrong checksum. Tests check what geodither promises about Kafka on this broker and on a
-// real one.
+// node without replication. Records keep their producers' times, also in a topic with
+// LogAppendTime: kfake gives a batch that asks for its broker's time a wrong checksum.
+// Tests check what geodither promises about Kafka on this broker and on a real one.
 package devbroker
 
 import (
@@ -114,8 +114,8 @@ func Start(o Options) (*Broker, error) {
 	return b, nil
 }
 
-// lockFolder makes a folder and keeps other brokers out of it, which would overwrite its topics. The
-// lock goes with the process, however it ends. An empty name needs none.
+// lockFolder makes a folder and keeps other brokers out of it, which would overwrite its topics.
+// The lock goes with the process, however it ends. An empty name needs none.
 func lockFolder(dir string) (io.Closer, error) {
 	if dir == "" {
 		return io.NopCloser(nil), nil
