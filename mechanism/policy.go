@@ -92,6 +92,9 @@ func (o Options) MostReleases(step, length time.Duration) int64 {
 	return int64(pieces) + int64(max(0, open-time.Millisecond)/step)/int64(max(o.ReleaseInterval, 1))
 }
 
+// Limited reports whether there is a limit.
+func (b Budget) Limited() bool { return b.Epsilon > 0 || b.Lifetime > 0 }
+
 // policyDefaults fills the empty fields that decide when and what to release.
 func (o Options) policyDefaults() Options {
 	if o.MinCells == 0 {
@@ -118,8 +121,7 @@ func (o Options) policyDefaults() Options {
 // Hides says whether a report that changes a user's state may leave no record. Every default must
 // be filled in, as in what Sanitizer.Options returns.
 func (o Options) Hides() bool {
-	return o.Between == BetweenSkip || o.Budget.Spent == SpentSuppress &&
-		(o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
+	return o.Between == BetweenSkip || o.Budget.Spent == SpentSuppress && o.Budget.Limited()
 }
 
 // validatePolicy reports the faults of the same fields, filled in.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -222,7 +223,9 @@ func (t *inputTest) fix(where string, value []byte, fix engine.Fix, keyless bool
 		t.skipped++
 		what = "skipped: " + skipped
 	case fix.Refused != nil && keyless && t.source.Mapping != nil &&
-		t.source.Mapping.UserFromKey() && fix.Refused.Reason == schemas.ReasonUserMissing:
+		t.source.Mapping.UserFromKey() && slices.Contains([]schemas.Reason{
+		schemas.ReasonUserMissing, schemas.ReasonKeyMismatch,
+	}, fix.Refused.Reason):
 		t.refused.Add(fix.Refused.Reason, value)
 		what = fmt.Sprintf("refused, %s: this config takes the user from the message's key: give "+
 			"--keys or a .key file", fix.Refused.Reason)

@@ -23,8 +23,9 @@ func newStateInspect(std cli.Streams) *cobra.Command {
 		Short: "Print the state of one user, or what all users have spent",
 		Long: `Print the state of one user from the changelog: last step, releases and Σε, last release,
 estimate and radius, and the size of the posterior. The command looks into every partition. A user
-can have a state in more than one if producers do not agree on the partition of a user. Such a user
-has spent ε in each of them, and the last line has the sum.
+can have a state in more than one if producers do not agree on the partition of a user, and an
+account that was kept by an erasure in another one after a change of the partitioner. Such a user has
+spent ε in each of them, and the last line has the sum.
 
 Without --user, sum up the accounts of ε of all users: how many there are, how Σε is distributed
 over them in the budget's window and in their lifetimes, and how many have no release left. No user
@@ -85,12 +86,15 @@ func printStates(out io.Writer, first account.State) error {
 		fmt.Fprintln(out)
 		err = printState(out, s)
 	}
-	if len(first.Elsewhere) == 0 {
+	for _, k := range first.Kept {
+		_, err = fmt.Fprintf(out, "\nkept         %s\n", k)
+	}
+	accounts := 1 + len(first.Elsewhere) + len(first.Kept)
+	if accounts == 1 {
 		return err
 	}
-	fmt.Fprintf(out, "\nwarning      the user has states in %d partitions, each with a budget of "+
-		"its own: ε %s are spent in all",
-		1+len(first.Elsewhere), cli.Sum(first.EpsilonSpentAll))
+	fmt.Fprintf(out, "\nwarning      the user has accounts in %d partitions, each with a budget of "+
+		"its own: ε %s are spent in all", accounts, cli.Sum(first.EpsilonSpentAll))
 	if first.EpsilonWindowAll != nil {
 		fmt.Fprintf(out, ", %s of them in the window up to the last step",
 			cli.Sum(*first.EpsilonWindowAll))

@@ -40,6 +40,9 @@ type Mark struct {
 	// Names is a fingerprint of what names the values that an Eraser keeps, at most MarkBytes long;
 	// empty if it is not known.
 	Names []byte
+	// Partitioner names what puts a key into an input partition, at most MarkBytes long; empty if it
+	// is not known.
+	Partitioner string
 	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
 	Amendments []Amendment
 }
@@ -51,7 +54,8 @@ type Amendment struct {
 	Name []byte // opaque here; 1 to MarkBytes bytes
 }
 
-// MarkBytes is the greatest length of Mark.Settings, Source and Names, and of an amendment's name.
+// MarkBytes is the greatest length of Mark.Settings, Source, Names and Partitioner, and of an
+// amendment's name.
 // MaxAmendments is how many amendments a mark holds. Every transaction writes a mark, so it has to
 // stay small.
 const (
@@ -61,11 +65,11 @@ const (
 
 // The value of a mark:
 //
-//	version 1 | flags 1 | Input | Origin | Since | Settings | Source | Names |
+//	version 1 | flags 1 | Input | Origin | Since | Settings | Source | Names | Partitioner |
 //	number of amendments 1 | for each of them: From | Name
 //
-// Offsets are eight bytes, big-endian. Settings, Source, Names and Name each follow a byte with
-// their length.
+// Offsets are eight bytes, big-endian. Settings, Source, Names, Partitioner and Name each follow a
+// byte with their length.
 const (
 	markVersion = 1
 
@@ -78,11 +82,12 @@ func ValidKey(key []byte) bool { return len(key) > 0 && key[0] != 0 }
 
 // AppendMark appends the value of a mark. It panics if a part of the mark is too long.
 func AppendMark(dst []byte, m Mark) []byte {
-	if max(len(m.Settings), len(m.Source), len(m.Names)) > MarkBytes ||
+	if max(len(m.Settings), len(m.Source), len(m.Names), len(m.Partitioner)) > MarkBytes ||
 		len(m.Amendments) > MaxAmendments {
-		panic(fmt.Sprintf("task: a mark's settings, source and names have %d, %d and %d bytes, %d "+
-			"are the most; and %d amendments, of %d", len(m.Settings), len(m.Source), len(m.Names),
-			MarkBytes, len(m.Amendments), MaxAmendments))
+		panic(fmt.Sprintf("task: a mark's settings, source, names and partitioner have %d, %d, %d "+
+			"and %d bytes, %d are the most; and %d amendments, of %d", len(m.Settings),
+			len(m.Source), len(m.Names), len(m.Partitioner), MarkBytes, len(m.Amendments),
+			MaxAmendments))
 	}
 	flags := byte(0)
 	if m.Open {
@@ -95,7 +100,7 @@ func AppendMark(dst []byte, m Mark) []byte {
 	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
-	for _, b := range [...][]byte{m.Settings, m.Source, m.Names} {
+	for _, b := range [...][]byte{m.Settings, m.Source, m.Names, []byte(m.Partitioner)} {
 		dst = append(append(dst, byte(len(b))), b...)
 	}
 	dst = append(dst, byte(len(m.Amendments)))
@@ -130,7 +135,7 @@ func DecodeMark(value []byte) (Mark, error) {
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
 		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
-		Settings: r.bytes(), Source: r.bytes(), Names: r.bytes(),
+		Settings: r.bytes(), Source: r.bytes(), Names: r.bytes(), Partitioner: string(r.bytes()),
 	}
 	n := int(r.byte())
 	r.bad = r.bad || n > MaxAmendments
@@ -199,7 +204,7 @@ func (m Mark) Clone() Mark {
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
-		bytes.Equal(m.Names, o.Names) &&
+		bytes.Equal(m.Names, o.Names) && m.Partitioner == o.Partitioner &&
 		slices.EqualFunc(m.Amendments, o.Amendments, Amendment.equal)
 }
 

@@ -10,7 +10,7 @@ import (
 
 var fullMark = Mark{
 	Input: 9, Origin: 2, Since: 5, Open: true, Settings: []byte("settings"),
-	Source: []byte("source"), Names: []byte("key"),
+	Source: []byte("source"), Names: []byte("key"), Partitioner: "hash",
 }
 
 // TestMarkBytes pins the layout: marks outlive the program.
@@ -23,17 +23,18 @@ func TestMarkBytes(t *testing.T) {
 			"01" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
 				hex.EncodeToString([]byte("settings")) + "06" +
 				hex.EncodeToString([]byte("source")) + "03" +
-				hex.EncodeToString([]byte("key")) + "00",
+				hex.EncodeToString([]byte("key")) + "04" +
+				hex.EncodeToString([]byte("hash")) + "00",
 			fullMark,
 		},
 		{
 			"01" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" +
-				"00" + "00" + "00",
+				"00" + "00" + "00" + "00",
 			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
 		},
 		{
 			"01" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
-				"00" + "00" + "00",
+				"00" + "00" + "00" + "00",
 			Mark{Origin: -1, Since: -1},
 		},
 	} {
@@ -115,7 +116,7 @@ var amendedMark = Mark{
 // TestAmendedMarkBytes pins amendments, and what is refused of them.
 func TestAmendedMarkBytes(t *testing.T) {
 	value, err := hex.DecodeString("01" + "01" + "0000000000000009" + "0000000000000000" +
-		"0000000000000000" + "01" + "73" + "00" + "00" +
+		"0000000000000000" + "01" + "73" + "00" + "00" + "00" +
 		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
 	if err != nil {
 		t.Fatal(err)
@@ -151,8 +152,8 @@ func TestAmendedMarkBytes(t *testing.T) {
 			4, 0),
 		"too many": append(AppendMark(nil, full), make([]byte, 74)...),
 	}
-	bad["one announced too many"][settingsAt+4]++
-	bad["too many"][settingsAt+3]++
+	bad["one announced too many"][settingsAt+5]++
+	bad["too many"][settingsAt+4]++
 	for what, value := range bad {
 		if m, err := DecodeMark(value); err == nil {
 			t.Errorf("%s: %x decodes to %+v", what, value, m)

@@ -80,6 +80,11 @@ type Options struct {
 	// task writes it into its marks. A task whose Names are not those of the last mark ends with
 	// ErrKept if the changelog keeps accounts, unless AcceptLost. Empty: nothing is checked.
 	Names []byte
+	// Partitioner names what puts a key into an input partition, at most MarkBytes. The task writes it
+	// into its marks. A task whose Partitioner is not that of the last mark ends with ErrPartitioner,
+	// unless AcceptLost: keys that lie elsewhere now have their states, and what remains of erased
+	// keys, in another partition. Empty: nothing is checked.
+	Partitioner string
 	// CleanerTrims says that the broker's log cleaner moves the start of a compacted log past the
 	// records that it has removed, so that a changelog that starts after offset 0 shows no loss.
 	// Apache Kafka's cleaner leaves the start where it is; a stand-in for it may not.
@@ -141,9 +146,9 @@ func (o Options) Validate() error {
 		return errors.New("task: Start is neither Earliest nor Latest nor At")
 	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
 		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
-	case max(len(o.Settings), len(o.Source), len(o.Names)) > MarkBytes:
-		return fmt.Errorf("task: Settings, Source and Names must not have more than %d bytes",
-			MarkBytes)
+	case max(len(o.Settings), len(o.Source), len(o.Names), len(o.Partitioner)) > MarkBytes:
+		return fmt.Errorf("task: Settings, Source, Names and Partitioner must not have more than "+
+			"%d bytes", MarkBytes)
 	case o.Begin < 0, o.End < 0:
 		return errors.New("task: Begin and End must not be negative")
 	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax,

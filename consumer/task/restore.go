@@ -167,7 +167,7 @@ func (r *restoration) judge() error {
 	if r.last.found && (r.committed == none || r.committed == r.last.mark.Input) {
 		// It is checked now, and not after a long replay. A mark that does not agree with the
 		// group's offset may be an old one.
-		return t.accept(r.last.mark, t.o.AcceptSettings)
+		return t.accept(r.last.mark, t.o)
 	}
 	return nil
 }

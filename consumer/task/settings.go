@@ -18,6 +18,7 @@ import (
 // start.
 type marks struct {
 	settings, source, names []byte // of this task: Options.Settings, Source and Names
+	partitioner             string // Options.Partitioner
 
 	mark   Mark // the last one; before the first, what it would have been
 	opened bool // the last mark is open and was written by this task
@@ -76,6 +77,9 @@ func (k *marks) nextMark(next int64, open bool) Mark {
 	if len(k.names) > 0 {
 		m.Names = k.names
 	}
+	if k.partitioner != "" {
+		m.Partitioner = k.partitioner
+	}
 	return m
 }
 
@@ -94,11 +98,14 @@ func (k *marks) renames(m Mark) bool {
 }
 
 // accept returns an error if this task must not go on after the last mark.
-func (k *marks) accept(m Mark, acceptSettings bool) error {
+func (k *marks) accept(m Mark, o Options) error {
 	if err := CheckSource(m, k.source); err != nil {
 		return WithRemedy(err, Fatal)
 	}
-	if m.Open && k.other(m) && !acceptSettings {
+	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
+		return WithRemedy(err, Fatal)
+	}
+	if m.Open && k.other(m) && !o.AcceptSettings {
 		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
 	}
 	return nil
@@ -113,6 +120,16 @@ func CheckSource(m Mark, source []byte) error {
 	return Advise(fmt.Errorf("%w: its id is %x, and %x at offset %d", ErrSource, source, m.Source,
 		m.Input), ": set another group and new topics, where every account of ε starts at 0 and "+
 		"adds to this one")
+}
+
+// CheckPartitioner returns an ErrPartitioner if a mark was not written under this partitioner, whatever
+// states there are: nobody can tell whose records come next. It returns nil for an empty partitioner.
+func CheckPartitioner(m Mark, partitioner string) error {
+	if partitioner == "" || m.Partitioner == partitioner {
+		return nil
+	}
+	return Advise(fmt.Errorf("%w: from \"%s\" to \"%s\"", ErrPartitioner, m.Partitioner, partitioner),
+		": put that back, or see ONCALL.md, \"Another partitioner\"")
 }
 
 // SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.
@@ -144,6 +161,8 @@ var (
 	// ErrKept: accounts of erased keys are kept, and the last worker is not known to have named
 	// them as this task does.
 	ErrKept = errors.New("erased users' accounts need the noise key of their erasure")
+	// ErrPartitioner: the mark was written under another partitioner of keys.
+	ErrPartitioner = errors.New("users would move away from their accounts of ε")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made again")
 	// ErrAmended: the mark has amendments, and the task has no Amender.

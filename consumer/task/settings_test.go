@@ -43,7 +43,9 @@ func TestStartAt(t *testing.T) {
 // TestSettingsTooLong are refused, as are other options out of range.
 func TestSettingsTooLong(t *testing.T) {
 	long := make([]byte, MarkBytes+1)
-	for _, o := range []Options{{Settings: long}, {Source: long}, {End: -1}} {
+	for _, o := range []Options{
+		{Settings: long}, {Source: long}, {Partitioner: string(long)}, {End: -1},
+	} {
 		if o.Validate() == nil {
 			t.Errorf("%+v was accepted", o)
 		}
@@ -170,5 +172,57 @@ func TestPassedBeyond(t *testing.T) {
 			t.Errorf("passes %v: a mark closes at 5: %v; afterwards at 4 and 5: %v %v", passes,
 				open, k.closes(4), k.closes(5))
 		}
+	}
+}
+
+// TestAnotherPartitioner: a partition whose last mark names another partitioner is refused, with or
+// without states, unless that is accepted. The new name is then committed at once.
+func TestAnotherPartitioner(t *testing.T) {
+	for _, test := range []struct {
+		name, found, own string
+		kept             bool // an account of an erased key is all that there is
+		accept, refused  bool
+	}{
+		{"another one", "murmur2", "crc32", false, false, true},
+		{"another one, an account is kept", "murmur2", "crc32", true, false, true},
+		{"another one, accepted", "murmur2", "crc32", true, true, false},
+		{"it is not known", "", "crc32", false, false, true},
+		{"the same", "crc32", "crc32", true, false, false},
+		{"nothing is checked", "murmur2", "", true, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, purges := newScript(), 0
+			s.committed = 3 // nothing is left to process
+			s.changelog = v2(Mark{Input: 3, Partitioner: test.found})
+			if test.kept {
+				s.changelog = append([]Message{
+					{Key: []byte(KeptKey + ":bob"), Value: []byte("v0 at 1")},
+				}, s.changelog...)
+			}
+			start := func(accept bool) error {
+				o := Options{Settings: []byte("S"), Partitioner: test.own, AcceptLost: accept}
+				return s.runWith(t, scriptInput{s}, o, func(d *Dependencies) {
+					d.Store, d.Eraser = erasingStore{scriptStore{s}, &purges}, scriptEraser{}
+				})
+			}
+			err := start(test.accept)
+			if errors.Is(err, ErrPartitioner) != test.refused || !test.refused && err != nil ||
+				err != nil && RemedyOf(err) != Fatal {
+				t.Fatalf("it ends with %v", err)
+			}
+			if test.refused {
+				return
+			}
+			want := test.found
+			if test.own != "" {
+				want = test.own
+			}
+			if m := s.lastMark(t); m.Partitioner != want {
+				t.Errorf("the last mark is %+v", m)
+			}
+			if err := start(false); err != nil {
+				t.Errorf("the next start ends with %v", err)
+			}
+		})
 	}
 }

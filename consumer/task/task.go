@@ -74,7 +74,8 @@ func New(d Dependencies, o Options) (*Task, error) {
 		return nil, err
 	}
 	own := marks{
-		settings: o.Settings, source: o.Source, names: o.Names, passes: d.Partitioned != nil,
+		settings: o.Settings, source: o.Source, names: o.Names, partitioner: o.Partitioner,
+		passes: d.Partitioned != nil,
 	}
 	o = o.withDefaults()
 	return &Task{
@@ -152,17 +153,18 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if err := t.pass.restored(); err != nil {
 		return err
 	}
-	renamed := false
+	renamed, moved := false, false
 	if r.Marked {
 		if renamed, err = t.renamed(r.Mark); err != nil {
 			return err
 		}
+		moved = CheckPartitioner(r.Mark, t.partitioner) != nil // else accept has refused it
 	}
 	t.move(Running)
 	if r.Assumed {
 		t.shown(stable) // what a predecessor has shown beyond the loss is not known
 	}
-	if r.Assumed || renamed {
+	if r.Assumed || renamed || moved {
 		// A mark alone says that the loss was accepted, so that it need not be accepted again.
 		if err := t.commit(work, !t.closes(t.next)); err != nil {
 			return err

@@ -48,6 +48,7 @@ type Mapping struct {
 	unit                schemas.TimeUnit
 	fromKafka           bool
 	key                 Key
+	spelling            *spelling // nil: keys are in another encoding
 	check               KeyCheck
 	text                string
 }
@@ -68,9 +69,35 @@ func (m *Mapping) Rules() []string {
 	return names
 }
 
-// UsersAreKeys reports whether the key of a record has to be its user id, byte for byte. New
+// OneKey reports whether all accepted records of a user have the same key, byte for byte. New
 // refuses KeyCheckOn for keys that spell an id in many ways.
-func (m *Mapping) UsersAreKeys() bool { return m.check == KeyCheckOn }
+func (m *Mapping) OneKey() bool { return m.check == KeyCheckOn }
+
+// UsersAreKeys reports whether the key of a record has to be its user id, byte for byte.
+func (m *Mapping) UsersAreKeys() bool { return m.OneKey() && m.spelling == nil }
+
+// KeyOf returns the one key that a user's records have. ok is false where they may have several, or
+// where no key spells this id.
+func (m *Mapping) KeyOf(user string) (key string, ok bool) {
+	switch {
+	case !m.OneKey():
+		return "", false
+	case m.spelling != nil:
+		return m.spelling.key(user)
+	}
+	return user, true
+}
+
+// KeySpelling is what determines the bytes of a user's key: empty where the key is the user id.
+func (m *Mapping) KeySpelling() string {
+	switch {
+	case !m.OneKey():
+		return "key_check: off"
+	case m.spelling != nil:
+		return string(m.key)
+	}
+	return ""
+}
 
 // UserFromKey reports whether a record's user is its key, so that a record without one has no user.
 func (m *Mapping) UserFromKey() bool { return m.user == FromKey }
@@ -157,7 +184,7 @@ func (m *Reader) read(r Record) ([]Fix, error) {
 		return nil, refused(schemas.ReasonTooLarge)
 	}
 	s := sight{record: r, whole: whole}
-	if m.UsersAreKeys() || m.UserFromKey() {
+	if m.OneKey() || m.UserFromKey() {
 		s.key, err = m.keyUser(r)
 		if err != nil && !errors.As(err, &s.badKey) {
 			return nil, err
@@ -310,7 +337,7 @@ func (m *Reader) oneUser(s *sight, fixes []Fix) error {
 			return refused(schemas.ReasonSeveralUsers)
 		}
 	}
-	if user != "" && m.UsersAreKeys() && user != s.key {
+	if user != "" && m.OneKey() && user != s.key {
 		return refused(schemas.ReasonKeyMismatch)
 	}
 	return nil
@@ -371,9 +398,16 @@ func (m *Reader) avro(r Record) (any, error) {
 	return m.decoders.Value(r.Value, r.Headers)
 }
 
-// keyUser decodes a key into the user id that it holds. A key in JSON or Avro is a text, a whole
+// keyUser decodes a key into the user id that it holds, in the one spelling or in any. A key in JSON or Avro is a text, a whole
 // number, or an object with one such member, as Connect writes the key of a table.
 func (m *Reader) keyUser(r Record) (string, error) {
+	if m.spelling != nil {
+		user, ok := m.spelling.user(string(r.Key))
+		if !ok {
+			return "", refused(schemas.ReasonKeyMismatch)
+		}
+		return user, nil
+	}
 	var tree any
 	var err error
 	switch m.key {

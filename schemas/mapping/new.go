@@ -29,6 +29,7 @@ func New(o Options) (*Mapping, error) {
 	}
 	c := checks{hint: source.hint}
 	c.words(o)
+	m.spelling = c.spelling(o)
 	c.format(o, source)
 	c.user(m, o.User)
 	c.time(m, o.Timestamp)
@@ -106,14 +107,24 @@ func (c *checks) add(key, format string, args ...any) {
 // words refuses settings that have a few values, and none of them.
 func (c *checks) words(o Options) {
 	word(c, "format", o.Format, Auto, JSON, Avro, Protobuf)
-	word(c, "key", o.Key, KeyString, KeyJSON, KeyAvro)
 	word(c, "key_check", o.KeyCheck, KeyCheckOn, KeyCheckOff)
 	if o.KeyCheck == KeyCheckOn && (o.Key == KeyJSON || o.Key == KeyAvro) {
-		c.add("key_check", "key: %s has many spellings of one user id, and each may be in another "+
-			"partition, where the user has another budget. Have the producer write the user id "+
-			"alone, with key: string. Or write key_check: off, if your side makes sure that all "+
-			"of a user's records have the same key bytes", string(o.Key))
+		c.add("key", "%s has many spellings of a user id, and each may be in another partition: "+
+			"1. name yours, such as 'json:{\"id\":*}' or avro:42:long; or 2. key_check: off",
+			string(o.Key))
 	}
+}
+
+// spelling returns the one that the key names; nil: it names none.
+func (c *checks) spelling(o Options) *spelling {
+	s, err := newSpelling(o.Key)
+	switch {
+	case err != nil:
+		c.add("key", "%w", err)
+	case s == nil:
+		word(c, "key", o.Key, KeyString, KeyJSON, KeyAvro)
+	}
+	return s
 }
 
 func word[T ~string](c *checks, key string, value T, known ...T) {

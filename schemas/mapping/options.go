@@ -73,14 +73,16 @@ type Key string
 const (
 	KeyString Key = "string" // the user id as it is; the default
 	// KeyJSON is "jane" in quotes, a number, or an object with one member. {"id":7}, {"id": 7}, 7
-	// and "7" are one user, whose partitions follow from the bytes: so it needs KeyCheckOff.
+	// and "7" are one user, whose partitions follow from the bytes: so it needs KeyCheckOff. With
+	// KeyCheckOn a key has one spelling: see SpelledJSON.
 	KeyJSON Key = "json"
 	// KeyAvro is by the Decoder for keys. A key's first bytes change with its schema, so it needs
-	// KeyCheckOff.
+	// KeyCheckOff. With KeyCheckOn a key has one spelling: see SpelledAvro.
 	KeyAvro Key = "avro"
 )
 
-// KeyCheck says whether the key of each record has to be its user id, byte for byte.
+// KeyCheck says whether the key of each record has to be its user id, or the one spelling of it that
+// Key names, byte for byte.
 type KeyCheck string
 
 // Values of KeyCheck.

@@ -11,6 +11,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -34,7 +35,7 @@ type RebuiltPartition struct {
 	// or Kept.
 	Folder string
 	Input  int64 // the raw offset that the states belong to
-	Users  int
+	Users  int   // with an account, those of erased users that are kept among them
 	Kept   bool // the changelog holds the partition's mark already, and is left as it is
 	// NoOffset: the group has none here, so nothing could be compared with it. It gets
 	// that of the store.
@@ -238,7 +239,16 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	// one. That the last worker has left something open is therefore to be assumed.
 	p.mark.Open = true
 	p.value = task.AppendMark(nil, p.mark)
-	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
+	if err := p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil }); err != nil {
+		return p, err
+	}
+	return p, p.store.Reserved(state.KeptName, func(_, value []byte) error {
+		kept, err := engine.DecodeKept(value)
+		if len(kept.Account) > 0 {
+			p.Users++
+		}
+		return err
+	})
 }
 
 // kept reports whether a partition of the changelog has its mark, and is left alone. It then must

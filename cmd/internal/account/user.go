@@ -59,12 +59,27 @@ type State struct {
 	// Elsewhere are the user's states in further partitions. There is one where records
 	// of the user have lain in two partitions: each has a budget of its own.
 	Elsewhere []State `json:"elsewhere,omitempty"`
-	// EpsilonSpentAll and EpsilonWindowAll are sums over all partitions, the latter over
-	// the budget's window up to the last step in any of them.
+	// Kept are accounts that were kept when the user was erased and are not in use again. There is
+	// one beside a state where the user has come back in another partition.
+	Kept []KeptAccount `json:"kept,omitempty"`
+	// EpsilonSpentAll and EpsilonWindowAll are sums over all partitions and accounts that are kept,
+	// the latter over the budget's window up to the last step in any of them.
 	EpsilonSpentAll  float64  `json:"epsilon_spent_all"`
 	EpsilonWindowAll *float64 `json:"epsilon_window_all,omitempty"`
 
 	state *mechanism.State // as it was found
+}
+
+// KeptAccount is what remains of an erasure.
+type KeptAccount struct {
+	Partition int32     `json:"partition"`
+	ErasedAt  time.Time `json:"erased_at"`
+	RawOffset int64     `json:"raw_offset"` // records from there on did not go on with the state
+	// Releases and EpsilonSpent are those of the account; 0 if it was dropped.
+	Releases     uint64  `json:"releases"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+
+	account State // as far as it can be told; state is nil if it was dropped
 }
 
 // Place is a point in degrees.
@@ -89,17 +104,20 @@ func User(ctx context.Context, o Options, user string) (State, error) {
 	if !task.ValidKey([]byte(user)) {
 		return State{}, ErrNoState
 	}
-	found, err := findInChangelog(ctx, o, []byte(user))
-	if err != nil {
+	found, kept, err := findInChangelog(ctx, o, user)
+	switch {
+	case err != nil:
 		return State{}, err
-	}
-	if len(found) == 0 {
+	case len(found) == 0 && len(kept) > 0:
+		return State{}, &ErasedError{kept}
+	case len(found) == 0:
 		return State{}, ErrNoState
 	}
 	// Where the user belongs comes first; the others are in the order of partitions.
+	key, known := o.Source().KeyOf(user)
 	belongs := func(f stored) bool {
-		at, ok := o.Partitioner.Partition([]byte(user), f.partitions)
-		return ok && at == f.partition
+		at, ok := o.Partitioner.Partition(key, f.partitions)
+		return ok && known && at == f.partition
 	}
 	if i := slices.IndexFunc(found, belongs); i > 0 {
 		first := found[i]
@@ -118,28 +136,36 @@ func User(ctx context.Context, o Options, user string) (State, error) {
 			return all[0], err
 		}
 	}
-	return total(o, all), nil
+	kept = slices.DeleteFunc(kept, func(k KeptAccount) bool { return k.EpsilonSpent == 0 })
+	return total(o, all, kept), nil
 }
 
-// total is the first of a user's states with the others in it, and what all have spent.
-func total(o Options, all []State) State {
+// total is the first of a user's states with the others and the kept accounts in it, and what all
+// have spent.
+func total(o Options, all []State, kept []KeptAccount) State {
 	spent, window, last := 0.0, 0.0, all[0].StepTime
-	for _, s := range all {
+	accounts := slices.Clone(all)
+	for _, k := range kept {
+		accounts = append(accounts, k.account)
+	}
+	for _, s := range accounts {
 		spent += s.EpsilonSpent
 		if s.StepTime.After(last) {
 			last = s.StepTime
 		}
 	}
+	for i := range accounts {
+		window += o.spentInWindow(&accounts[i], last)
+	}
 	for i := range all {
 		all[i].EpsilonSpentAll = spent
-		window += o.spentInWindow(&all[i], last)
 	}
 	if all[0].EpsilonWindow != nil {
 		for i := range all {
 			all[i].EpsilonWindowAll = &window
 		}
 	}
-	all[0].Elsewhere = all[1:]
+	all[0].Elsewhere, all[0].Kept = all[1:], kept
 	return all[0]
 }
 
@@ -162,73 +188,75 @@ type stored struct {
 	value      []byte
 }
 
-func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
+// findInChangelog returns a user's states, and what remains of erasures in partitions without one.
+func findInChangelog(ctx context.Context, o Options, user string) (
+	found []stored, kept []KeptAccount, err error,
+) {
 	client := o.Client()
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
-		return nil, topics.LostTopic(err, o.Topics.Changelog)
+		return nil, nil, topics.LostTopic(err, o.Topics.Changelog)
 	}
-	var erased *ErasedError
 	n := counts[o.Topics.Changelog]
 	for p := range int32(n) {
-		value, kept, err := lastValues(ctx, client, o, p, user)
+		value, remains, err := lastValues(ctx, client, o, p, []byte(user))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if value.value != nil {
 			value.partitions = n
 			found = append(found, value)
-		} else if kept != nil {
-			if erased, err = describeErased(p, kept); err != nil {
-				return nil, err
+		} else if remains != nil {
+			k, err := keptAccount(o, user, p, remains)
+			if err != nil {
+				return nil, nil, fmt.Errorf("partition %d: %w", p, err)
 			}
+			kept = append(kept, k)
 		}
 	}
-	if len(found) == 0 && erased != nil {
-		return nil, erased
+	return found, kept, nil
+}
+
+// keptAccount decodes what remains of an erased user in a partition.
+func keptAccount(o Options, user string, p int32, value []byte) (k KeptAccount, err error) {
+	kept, err := engine.DecodeKept(value)
+	if err != nil {
+		return k, err
 	}
-	return found, nil
+	k.Partition, k.ErasedAt = p, time.UnixMilli(kept.TimeMS).UTC()
+	k.RawOffset = kept.Erasures[len(kept.Erasures)-1].Offset
+	if len(kept.Account) > 0 {
+		k.account, err = stored{partition: p, value: kept.Account}.inspect(o, user)
+		k.Releases, k.EpsilonSpent = k.account.Releases, k.account.EpsilonSpent
+	}
+	return k, err
 }
 
 // ErasedError says that a user was erased, and what is kept. It is an ErrNoState.
-type ErasedError struct {
-	Partition int32
-	Kept      engine.Kept
-	// Releases and Epsilon are those of the account; 0 if none lies there.
-	Releases uint64
-	Epsilon  float64
-}
+type ErasedError struct{ Kept []KeptAccount }
 
 // Error implements error.
 func (e *ErasedError) Error() string {
-	last := e.Kept.Erasures[len(e.Kept.Erasures)-1]
-	account := fmt.Sprintf("the account is kept under a keyed hash: %d releases, Σε %g", e.Releases,
-		e.Epsilon)
-	if e.Epsilon == 0 {
+	text := "the user has no state"
+	for _, k := range e.Kept {
+		text += "; " + k.String()
+	}
+	return text
+}
+
+// String says when the user was erased, and what is kept of the account.
+func (k KeptAccount) String() string {
+	account := fmt.Sprintf("the account is kept under a keyed hash: %d releases, Σε %g", k.Releases,
+		k.EpsilonSpent)
+	if k.EpsilonSpent == 0 { // a reset keeps the release number
 		account = "no account is kept"
 	}
-	return fmt.Sprintf("the user has no state: the user was erased on %s, at raw offset %d of "+
-		"partition %d; %s", time.UnixMilli(e.Kept.TimeMS).UTC().Format(time.RFC3339), last.Offset,
-		e.Partition, account)
+	return fmt.Sprintf("the user was erased on %s, at raw offset %d of partition %d: %s",
+		k.ErasedAt.Format(time.RFC3339), k.RawOffset, k.Partition, account)
 }
 
 // Is matches ErrNoState.
 func (e *ErasedError) Is(target error) bool { return target == ErrNoState }
-
-// describeErased decodes what remains of an erased user.
-func describeErased(p int32, value []byte) (*ErasedError, error) {
-	kept, err := engine.DecodeKept(value)
-	var s mechanism.State
-	if err == nil {
-		err = s.DecodeBinary(kept.Account)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("partition %d: %w", p, err)
-	}
-	return &ErasedError{
-		Partition: p, Kept: kept, Releases: s.Releases, Epsilon: s.EpsilonSpent,
-	}, nil
-}
 
 // lastValues reads a partition of the changelog for a user's state, and for what is kept of it if
 // the user was erased.

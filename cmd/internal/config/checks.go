@@ -62,9 +62,14 @@ func (c *File) Checks(o service.Options) (all []Check) {
 		add("publish.release", OK, "records have no release, so \"geodither aggregate\" cannot "+
 			"read %s", o.Topics.Sanitized)
 	}
+	refused := ""
+	if o.Release.Budget.Limited() || c.CountsUsers() {
+		refused = ". With release.budget or counts a service starts only if the raw topic has one " +
+			"partition"
+	}
 	if o.Partitioner == engine.AnyPartitioner {
 		add("topics.partitioner", Warning, "with any nothing notices a user in two partitions, "+
-			"who would have two budgets")
+			"who would have two accounts%s", refused)
 	}
 	if o.MaxAhead == engine.AnyAhead {
 		add("max_ahead", Warning, "off accepts a fix of any time, after which all earlier ones of "+
@@ -72,7 +77,8 @@ func (c *File) Checks(o service.Options) (all []Check) {
 	}
 	if c.Input.KeyCheck == mapping.KeyCheckOff {
 		add("input.key_check", Warning, "off is safe only if all records of each user are in one "+
-			"partition, since a user in two has two budgets; geodither doctor looks at a sample")
+			"partition, since a user in two has two accounts; geodither doctor looks at a sample%s",
+			refused)
 	}
 	if c.Kafka.SASL.AllowPlaintext {
 		add("kafka.sasl.allow_plaintext", Warning, "the login can be read on the network")

@@ -41,7 +41,6 @@ var choices = map[string][]string{
 	"input.format": words(mapping.Auto, mapping.JSON, mapping.Avro,
 		mapping.Protobuf),
 	"input.timestamp.unit": words(schemas.TimeUnits()...),
-	"input.key":            words(mapping.KeyString, mapping.KeyJSON, mapping.KeyAvro),
 	"input.key_check":      words(mapping.KeyCheckOn, mapping.KeyCheckOff),
 	"log.level":            {"debug", "info", "warn", "error"},
 	"log.format":           {"text", "json"},

@@ -42,9 +42,8 @@ type Windows struct {
 func NewWindows(
 	s Settings, source engine.Source, by engine.Partitioner, at engine.Partition, targets int32,
 ) (*Windows, error) {
-	if by == engine.AnyPartitioner {
-		return nil, errors.New("topics.partitioner: with any a user could count in each " +
-			"partition: name the one that the producers use")
+	if err := engine.OneAccount(by, source, at.Of); err != nil {
+		return nil, err
 	}
 	if err := s.check(); err != nil {
 		return nil, err

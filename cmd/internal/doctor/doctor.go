@@ -258,6 +258,9 @@ func (d *examination) topics(ctx context.Context) {
 		}
 	})
 	n, changelog := counts[t.Raw], counts[t.Changelog]
+	if err := d.o.OneAccount(n); err != nil && n > 0 {
+		d.add("accounts' places", Failure, "%v", err)
+	}
 	switch {
 	case n == 0:
 		d.skip(t.Raw+" could not be looked at", ofRaw...)
@@ -268,7 +271,7 @@ func (d *examination) topics(ctx context.Context) {
 		d.skip(fmt.Sprintf("%s has %d partitions, and %s has %d", t.Changelog, changelog, t.Raw, n),
 			ofChangelog...)
 	default:
-		d.within(ctx, "accounts' places", func(ctx context.Context) { d.begun = d.homes(ctx, n) })
+		d.within(ctx, "accounts' places", func(ctx context.Context) { d.begun = d.accounts(ctx, n) })
 	}
 	d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
 	d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
@@ -516,6 +519,9 @@ func ExamineFleet(
 	defer cancel()
 	have, err := admin.Partitions(ctx, d.client, d.call, raw)
 	if err == nil {
+		if twice := engine.OneAccount(d.o.Partitioner, d.o.Source(), have[raw]); twice != nil {
+			d.add("counts", Failure, "%v", twice)
+		}
 		_, err = d.fixes(ctx, have[raw], func(
 			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
 		) error {

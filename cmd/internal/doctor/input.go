@@ -55,7 +55,7 @@ func (s *sampled) look(
 	switch {
 	case fix.Refused == nil:
 		s.placed.Add(r.Key, n)
-		if m := o.Input.Mapping; m != nil && !m.UsersAreKeys() {
+		if !o.Source().OneKey() {
 			s.users.Add([]byte(fix.Raw.UserID), n)
 		}
 		if o.Day(fix.Raw.Timestamp) >= o.Key.FirstDay() {

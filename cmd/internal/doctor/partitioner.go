@@ -7,21 +7,19 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
-// homes says whether users have their states where the config puts them, and reports
-// whether users may have states at all.
-func (d *examination) homes(ctx context.Context, partitions int) (begun bool) {
+// accounts says whether a user could have a second account, and reports whether users may have one
+// at all.
+func (d *examination) accounts(ctx context.Context, partitions int) (begun bool) {
 	const check = "accounts' places"
-	found, err := account.CheckHomes(ctx, d.client, d.call, d.o.Settings,
-		d.o.Cluster, int32(partitions))
+	begun, err := account.CheckPartitioner(ctx, d.client, d.o.Settings, d.o.Topics.Changelog,
+		int32(partitions))
 	switch {
 	case err != nil:
 		d.add(check, Failure, "%v", err)
-	case found.Other && d.o.Partitioner == engine.AnyPartitioner:
-		d.add(check, Warning, "%s", account.AnyUnchecked)
-	case found.Begun:
-		d.add(check, OK, "topics.partitioner moves nobody away from a state")
+	case begun:
+		d.add(check, OK, "the changelog was written under the same partitioner")
 	}
-	return found.Begun
+	return begun
 }
 
 // partitioner says how the records that were read came to their partitions, and whether

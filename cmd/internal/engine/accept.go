@@ -32,6 +32,19 @@ type Source struct {
 // byte.
 func (s Source) UsersAreKeys() bool { return s.Mapping == nil || s.Mapping.UsersAreKeys() }
 
+// OneKey reports whether all accepted records of a user have the same key, byte for byte, so that a
+// partitioner puts them into one partition.
+func (s Source) OneKey() bool { return s.Mapping == nil || s.Mapping.OneKey() }
+
+// KeyOf returns the one key of a user's records; ok is false if there is none, or several.
+func (s Source) KeyOf(user string) (key []byte, ok bool) {
+	if s.Mapping == nil {
+		return []byte(user), true
+	}
+	text, ok := s.Mapping.KeyOf(user)
+	return []byte(text), ok
+}
+
 // WhySkipped says why a fix is skipped; empty: it is not.
 func (s Source) WhySkipped(f Fix) string {
 	if f.Skipped == mapping.NoRule {

@@ -1,15 +1,20 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // TestPartitioners: each hash accepts a key in one partition of all, "any" in all.
@@ -74,20 +79,73 @@ func TestMisplacedRecord(t *testing.T) {
 	}
 }
 
-// TestPartitionerOf: a fingerprint tells all partitioners apart; one of a version that had
-// other settings tells nothing, so its states are looked at.
-func TestPartitionerOf(t *testing.T) {
-	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
-		other := o
-		other.Partitioner = by
-		if got := o.PartitionerOf(other.Fingerprint()); got != by {
-			t.Errorf("%s is read as %q", by, got)
+// TestPartitionerName: whatever moves users to another partition has another name, and a name fits
+// into a mark. In one partition nobody moves.
+func TestPartitionerName(t *testing.T) {
+	keys := func(options mapping.Options) Settings {
+		options.Preset = mapping.MDS
+		m, err := mapping.New(options)
+		servicetest.OK(t, err)
+		return Settings{Input: Input{Mapping: m}}
+	}
+	const schema = `json:{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,` +
+		`"field":"id"}],"optional":false,"name":"%s.Key"},"payload":{"id":*}}`
+	settings := []Settings{
+		{Partitioner: Murmur2}, {Partitioner: CRC32}, {Partitioner: AnyPartitioner},
+		keys(mapping.Options{KeyCheck: mapping.KeyCheckOff}),
+		keys(mapping.Options{Key: `json:{"id":*}`}), keys(mapping.Options{Key: `json:{"id": *}`}),
+		keys(mapping.Options{Key: "avro:42:long"}), keys(mapping.Options{Key: "avro:43:long"}),
+		keys(mapping.Options{Key: mapping.Key(fmt.Sprintf(schema, "a"))}),
+		keys(mapping.Options{Key: mapping.Key(fmt.Sprintf(schema, "b"))}),
+	}
+	names := map[string]bool{}
+	for _, s := range settings {
+		for _, n := range []int{2, 3} {
+			name := s.PartitionerName(n)
+			if names[name] || len(name) > task.MarkBytes || !utf8.ValidString(name) {
+				t.Errorf("%q stands for two partitioners, or is too long", name)
+			}
+			names[name] = true
+		}
+		if got := s.PartitionerName(1); got != "one partition" {
+			t.Errorf("one partition is named %q", got)
 		}
 	}
-	for _, settings := range [][]byte{nil, make([]byte, 16)} {
-		if got := o.PartitionerOf(settings); got != "" {
-			t.Errorf("%x is read as %q", settings, got)
+	plain := Settings{}.PartitionerName(2)
+	if plain != "murmur2, 2 partitions" || keys(mapping.Options{}).PartitionerName(2) != plain {
+		t.Errorf("a plain key has the name %q", plain)
+	}
+}
+
+// TestOneAccount: with a budget nothing may leave open in which partition a user is.
+func TestOneAccount(t *testing.T) {
+	off, err := mapping.New(mapping.Options{Preset: mapping.MDS, KeyCheck: mapping.KeyCheckOff})
+	servicetest.OK(t, err)
+	spelled, err := mapping.New(mapping.Options{Preset: mapping.MDS, Key: `json:"*"`})
+	servicetest.OK(t, err)
+	window := mechanism.Budget{Epsilon: 2, WindowSteps: 3}
+	for _, test := range []struct {
+		by         Partitioner
+		mapping    *mapping.Mapping
+		budget     mechanism.Budget
+		partitions int
+		says       string
+	}{
+		{AnyPartitioner, nil, window, 2, "topics.partitioner: any"},
+		{AnyPartitioner, nil, mechanism.Budget{Lifetime: 5}, 2, "topics.partitioner: any"},
+		{AnyPartitioner, nil, window, 1, ""},
+		{AnyPartitioner, nil, mechanism.Budget{}, 2, ""},
+		{Murmur2, off, window, 2, "input.key_check: off"},
+		{Murmur2, off, window, 1, ""},
+		{Murmur2, spelled, window, 2, ""},
+		{CRC32, nil, window, 2, ""},
+	} {
+		s := Settings{Partitioner: test.by, Input: Input{Mapping: test.mapping}}
+		s.Release.Budget = test.budget
+		err := s.OneAccount(test.partitions)
+		if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, ErrTwoAccounts) ||
+			!strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }

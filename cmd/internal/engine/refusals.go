@@ -230,7 +230,7 @@ func (s Source) Advice(r Refusals, swapped int64) string {
 		return "the paths and units under input lead to something else: compare them with a record"
 	case advice[schemas.ReasonKeyMismatch]:
 		return "the records' key has to be the user id that input.user names: is input.key " +
-			"right? Or set input.key_check: off, if each user's records are in one partition"
+			"right? A key in JSON or Avro has one spelling there"
 	}
 	return text
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -206,7 +205,7 @@ func (s Settings) settings() []setting {
 		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
 		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
 		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
-		{partitionerSetting, string(s.Partitioner)},
+		{"topics.partitioner", string(s.Partitioner)},
 		{"input.outside", s.Input.Outside},
 		{"publish.release", text("%t", !s.Publish.OmitRelease)},
 		{hoursKey, hoursSetting(r.Hours)},
@@ -364,26 +363,6 @@ func (s Settings) DifferencesInGroup(other []byte) string {
 // encodingSetting is the encoding's name among the settings. Its value has how Input reads records
 // too, which is nothing where a config says nothing of it.
 const encodingSetting = "encoding.raw"
-
-// partitionerSetting is the partitioner's name among the settings.
-const partitionerSetting = "topics.partitioner"
-
-// PartitionerOf is the partitioner of a fingerprint; empty if the fingerprint is of a
-// version of geodither whose settings do not say. The fingerprint has one byte of it, which
-// is a different one for each of the three.
-func (s Settings) PartitionerOf(fingerprint []byte) Partitioner {
-	list := s.settings()
-	if len(list) == 0 || len(fingerprint) != settingsSize+len(list) {
-		return ""
-	}
-	at := slices.IndexFunc(list, func(one setting) bool { return one.name == partitionerSetting })
-	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
-		if (setting{partitionerSetting, string(by)}).digest() == fingerprint[settingsSize+at] {
-			return by
-		}
-	}
-	return ""
-}
 
 // keySetting is the noise key's name among the settings.
 const keySetting = "key_file"

@@ -28,7 +28,6 @@ var events = []event{
 	{"schema_found", "found the schema in the registry"},
 	{"retention_short", "a topic keeps its records for less time"},
 	{"placement_awaited", "waiting to look at the first raw records"},
-	{"partitioner_any", "topics.partitioner: any turns off"},
 	{"partitioner_moved_users", "--accept-lost-account is set and topics.partitioner has changed"},
 	{"once_allowed", "a flag for one start is set"},
 	{"account_restarted", "--accept-lost-account is set and the changelog is empty"},

@@ -242,6 +242,9 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		return plan, err
 	}
 	p.partitions = counts[p.first.Topics.Raw]
+	if err := p.replay.OneAccount(p.partitions); err != nil {
+		return plan, err
+	}
 	for n := range int32(p.partitions) {
 		part, begun, err := p.partition(ctx, n)
 		if err != nil {

@@ -50,10 +50,6 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 	if !o.Key.IsZero() {
 		errs = append(errs, errors.New("service: a service that draws no noise takes no key"))
 	}
-	if o.Partitioner == engine.AnyPartitioner {
-		errs = append(errs, errors.New("topics.partitioner: with any a user could count in each "+
-			"partition; name the one that the producers use"))
-	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -78,7 +74,11 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		}
 		return &stage{counter: w, key: w.Key, late: w.TakeLate, log: log}, nil
 	}, check: func(ctx context.Context) error {
-		if err := s.checkKept(ctx); err != nil {
+		err := engine.OneAccount(s.options.Partitioner, s.options.Source(), int(s.partitions))
+		if err == nil {
+			err = s.checkKept(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		if !c.producersTimes {

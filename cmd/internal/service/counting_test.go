@@ -26,6 +26,7 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // countedFleet is a world with two services that count, and what they must publish.
@@ -355,6 +356,16 @@ func TestCountingVerified(t *testing.T) {
 	requireKinds("something else", verified(same), verify.Different, verify.Duplicate, verify.Extra)
 }
 
+// uncheckedKeys is a mapping that takes any key.
+func uncheckedKeys(t *testing.T) *mapping.Mapping {
+	t.Helper()
+	m, err := mapping.New(mapping.Options{
+		Preset: mapping.OwnTracks, KeyCheck: mapping.KeyCheckOff,
+	})
+	servicetest.OK(t, err)
+	return m
+}
+
 // TestCountingRefuses what would break the bound on a user's day, and says what to do.
 func TestCountingRefuses(t *testing.T) {
 	t.Parallel()
@@ -384,7 +395,10 @@ func TestCountingRefuses(t *testing.T) {
 		}
 	}
 	requireSays(run(func(g *countedFleet) { g.windows.Partitioner = engine.AnyPartitioner }),
-		"topics.partitioner", "could count in each partition")
+		"topics.partitioner: any", "two accounts")
+	requireSays(run(func(g *countedFleet) {
+		g.windows.Input.Mapping, g.windows.RawEncoding = uncheckedKeys(t), ""
+	}), "input.key_check: off", "two accounts")
 	requireSays(run(func(g *countedFleet) { g.windows.Key = servicetest.Key }), "no key")
 	requireSays(run(func(g *countedFleet) { g.trust = false }), "LogAppendTime",
 		"kafka-configs.sh --bootstrap-server")

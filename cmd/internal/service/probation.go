@@ -136,17 +136,27 @@ func (p *probation) over(partition int32) bool {
 // what is left to look at for the partitions' tasks. It comes before the group is
 // joined, so nothing is released or refused when it fails.
 //
-// Before that it makes sure that no user would move away from a state (checkHomes).
+// Before that it makes sure that no user would have a second account.
 func (s *Service) checkPlacement(ctx context.Context) error {
-	var found account.Homes
+	if err := s.options.OneAccount(int(s.partitions)); err != nil {
+		return err
+	}
+	begun := false
 	err := s.patiently(ctx, func() (err error) {
-		found, err = s.checkHomes(ctx)
+		begun, err = account.CheckPartitioner(ctx, s.client, s.options.Settings,
+			s.options.Topics.Changelog, s.partitions)
 		return err
 	})
+	if errors.Is(err, task.ErrPartitioner) && s.options.AcceptLost {
+		s.log.Warn("--accept-lost-account is set and topics.partitioner has changed: the accounts "+
+			"of ε of users who move to another partition start at 0 and add to what was "+
+			"spent before", "cause", task.Facts(err))
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
-	return s.lookAtRaw(ctx, found.Begun)
+	return s.lookAtRaw(ctx, begun)
 }
 
 // lookAtRaw is the part of checkPlacement about the raw topic. begun says that users may have
@@ -163,25 +173,6 @@ func (s *Service) lookAtRaw(ctx context.Context, begun bool) (err error) {
 		}
 	}
 	return s.probation.verdict()
-}
-
-// checkHomes is the service's check, before it joins its group. What it finds may be
-// accepted; that some users have states is kept for the advice about misplaced records.
-func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
-	found, err := account.CheckHomes(ctx, s.client, wire.Options{RetryTimeout: s.patience},
-		s.options.Settings, s.options.Cluster, s.partitions)
-	var moved *account.MovedError
-	if errors.As(err, &moved) && s.options.AcceptLost {
-		s.log.Warn("--accept-lost-account is set and topics.partitioner has changed: the accounts "+
-			"of ε of users who move to another partition start at 0 and add to what was "+
-			"spent before",
-			"moved_users", moved.Moved)
-		return found, nil
-	}
-	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {
-		s.log.Warn(account.AnyUnchecked) //nolint:sloglint // a constant
-	}
-	return found, err
 }
 
 // lookFirst looks at the first records of one partition.

@@ -54,6 +54,7 @@ func (j *sanitizing) work(
 	}
 	o.Names = j.KeyFingerprint()
 	if !j.service.replays() {
+		o.Partitioner = j.PartitionerName(at.Of)
 		d.Eraser = engine.NewEraser(j.Key)
 		return p, nil
 	}
