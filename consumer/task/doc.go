@@ -120,7 +120,8 @@
 // such as a zombie, has shown nothing to anybody.
 //
 // Accounts of erased keys are kept under names that depend on some of the settings. A task of other
-// names that finds such an account ends with ErrKept, unless Options.AcceptLost.
+// names that finds such an account ends with ErrKept, unless Options.AcceptLost. So does one of
+// another partitioner than the last mark's, with ErrPartitioner, whatever states there are.
 //
 // A stop without an error is not always clean. If a transaction was aborted and its records were
 // not committed since, the mark stays open. A task that has found the mark open does not know how

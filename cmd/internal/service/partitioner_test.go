@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -182,6 +184,31 @@ func TestErasedAndMoved(t *testing.T) {
 			got.EpsilonSpentAll != 2*budget || *got.EpsilonWindowAll != 2*budget {
 			t.Errorf("a user who was erased and moved is inspected as %+v", got)
 		}
+	}
+}
+
+// TestGrownTopics: a service does not go on after all its topics were given more partitions, which
+// moves users as another partitioner does.
+func TestGrownTopics(t *testing.T) {
+	w := servicetest.NewWorld(t, 4)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
+	var grown []kafka.TopicPartitionsConfig
+	for _, topic := range o.WithDefaults().Topics.Names() {
+		grown = append(grown, kafka.TopicPartitionsConfig{
+			Name: topic, Count: servicetest.Partitions + 1,
+		})
+	}
+	res, err := w.Client.CreatePartitions(t.Context(),
+		&kafka.CreatePartitionsRequest{Topics: grown})
+	servicetest.OK(t, err)
+	for topic, err := range res.Errors {
+		if err != nil {
+			t.Fatalf("%s: %v", topic, err)
+		}
+	}
+	if err := fails(t, o, "4 partitions", "5 partitions"); !errors.Is(err, task.ErrPartitioner) {
+		t.Errorf("the service ends with %v", err)
 	}
 }
 
