@@ -79,8 +79,25 @@ func TestConfigLint(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", says, r.out)
 		}
 	}
+	// Whether a user may have two accounts is known where the number of partitions is.
+	unchecked := strings.NewReplacer("  partitions: 6\n", "  partitioner: any\n",
+		"raw: json, ", "", "outside: clamp", "preset: owntracks, key_check: off").Replace(complete)
+	counted := strings.Replace(unchecked, "budget: {epsilon: 6, window: 2h, lifetime: 500}",
+		"budget: none", 1)
+	for text, refused := range map[string]int{
+		unchecked: 2, counted: 0, counted + "counts: {epsilon: 1, per_day: 9, zone: 1km}\n": 2,
+		strings.Replace(unchecked, "create: true", "create: true\n  partitions: 1", 1): 0,
+	} {
+		r = succeed(t, "config", "lint", "-c", write(t, filepath.Dir(path), "any.yml", text))
+		if strings.Count(r.out, "who would have two accounts")+
+			strings.Count(r.out, "a user in two has two accounts") != 2 ||
+			strings.Count(r.out, "refused unless the raw topic has one partition") != refused {
+			t.Errorf("%s\n%s", text, r.out)
+		}
+	}
 	for _, c := range []struct{ old, wrong, want string }{
 		{"epsilon: 0.5", "epsilon: -1", "release: epsilon"},
+		{"partitions: 6", "partitions: 6\n  partitioner: any", "a raw topic of 6 partitions"},
 		{
 			"mechanism: lattice, epsilon: 0.5, delta: 0.02",
 			"mechanism: codebook, epsilon: 2, near: {distance: 90km, factor: 2}",

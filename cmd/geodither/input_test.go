@@ -45,6 +45,7 @@ func TestInputMapping(t *testing.T) {
 	for _, section := range []string{
 		" {outside: clamp}", " {preset: traccar}", " {preset: tesla}",
 		" {preset: traccar, key_check: off}", " {format: auto}",
+		" {preset: traccar, key: 'json:{\"id\":*}'}", " {preset: traccar, key: avro:42:long}",
 		ownNames, strings.Replace(ownNames, "unit: s", "unit: ms", 1),
 		strings.Replace(ownNames, "test", "other", 1),
 	} {
@@ -127,7 +128,10 @@ func TestWrongInput(t *testing.T) {
 			"input: key: avro needs a schema registry",
 		}},
 		{"a check of many spellings", change("key_check: off", "key_check: on"), []string{
-			"input: key_check: key: json has many spellings", "same key bytes",
+			"input: key: json has many spellings", `json:{"id":*}`,
+		}},
+		{"no spelling", change("key: json", `key: 'json:{"id":7}'`), []string{
+			"input: key: after json: write a key of yours with one *",
 		}},
 		{"key check", change("key_check: off", "key_check: never"), []string{
 			`input: key_check: "never" is unknown`, "on or off",

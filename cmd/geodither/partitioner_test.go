@@ -59,8 +59,8 @@ func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) 
 	return misplaced
 }
 
-// TestUsersInTwoPartitions: with the check turned off, state inspect sums what a user has
-// spent in two partitions, doctor warns, and aggregate names the cause of records that do
+// TestUsersInTwoPartitions: with the check turned off there is no budget, state inspect sums what a
+// user has spent in two partitions, doctor warns, and aggregate names the cause of records that do
 // not follow, from the topic and from a file. A name that is no partitioner is refused.
 func TestUsersInTwoPartitions(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
@@ -81,6 +81,18 @@ key_file: noise.key
 state_dir: state
 release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 `, broker)
+	budgeted := write(t, dir, "budgeted.yml", settings)
+	for _, command := range []string{"run", "doctor", "replay"} {
+		args := []string{command, "-c", budgeted}
+		if command == "replay" {
+			args = append(args, "--dry-run", "--output-topic", "again")
+		}
+		if r := call(t, args...); r.code != cli.ExitFailed || !strings.Contains(r.out+r.err,
+			"topics.partitioner: any: a user in two partitions would have two accounts") {
+			t.Errorf("%s exits with %d and says\n%s%s", command, r.code, r.out, r.err)
+		}
+	}
+	settings = strings.Replace(settings, "{epsilon: 6, window: 10m}", "none", 1)
 	config := write(t, dir, "geodither.yml", settings)
 	service := start(t, nil, "run", "-c", config)
 	consumed := func(format string) string {
@@ -102,11 +114,11 @@ release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 			user = id
 		}
 	}
-	said := succeed(t, "state", "inspect", "-c", config, "--user", user).out
+	said := succeed(t, "state", "inspect", "-c", budgeted, "--user", user).out
 	if strings.Count(said, "found in     partition ") != 2 {
 		t.Errorf("a user in two partitions is shown as\n%s", said)
 	}
-	requireWords(t, said, "warning      the user has states in 2 partitions",
+	requireWords(t, said, "warning      the user has accounts in 2 partitions",
 		"are spent in all", "in the window")
 	requireWords(t, succeed(t, "doctor", "-c", config).out, "found in more than one partition")
 

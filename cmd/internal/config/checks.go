@@ -62,28 +62,41 @@ func (c *File) Checks(o service.Options) (all []Check) {
 		add("publish.release", OK, "records have no release, so \"geodither aggregate\" cannot "+
 			"read %s", o.Topics.Sanitized)
 	}
-	refused := ""
-	if o.Release.Budget.Limited() || c.CountsUsers() {
-		refused = ". With release.budget or counts a service starts only if the raw topic has one " +
-			"partition"
-	}
-	if o.Partitioner == engine.AnyPartitioner {
-		add("topics.partitioner", Warning, "with any nothing notices a user in two partitions, "+
-			"who would have two accounts%s", refused)
-	}
+	c.checkAccounts(o, add)
 	if o.MaxAhead == engine.AnyAhead {
 		add("max_ahead", Warning, "off accepts a fix of any time, after which all earlier ones of "+
 			"its user are late")
-	}
-	if c.Input.KeyCheck == mapping.KeyCheckOff {
-		add("input.key_check", Warning, "off is safe only if all records of each user are in one "+
-			"partition, since a user in two has two accounts; geodither doctor looks at a sample%s",
-			refused)
 	}
 	if c.Kafka.SASL.AllowPlaintext {
 		add("kafka.sasl.allow_plaintext", Warning, "the login can be read on the network")
 	}
 	return all
+}
+
+// checkAccounts looks whether a user may be in two partitions. topics.partitions says how many there
+// are, or nothing does before there are brokers.
+func (c *File) checkAccounts(
+	o service.Options, add func(name, level, format string, args ...any),
+) {
+	level, also := Warning, ""
+	switch n := c.Topics.Partitions; {
+	case n == 1 || !o.Release.Budget.Limited() && !c.CountsUsers():
+	case n > 1:
+		level, also = Failure, fmt.Sprintf(". With release.budget or counts that is refused of a "+
+			"raw topic of %d partitions", n)
+	default:
+		also = ". With release.budget or counts it is refused unless the raw topic has one " +
+			"partition"
+	}
+	if o.Partitioner == engine.AnyPartitioner {
+		add("topics.partitioner", level, "with any nothing notices a user in two partitions, who "+
+			"would have two accounts%s", also)
+	}
+	if c.Input.KeyCheck == mapping.KeyCheckOff {
+		add("input.key_check", level, "off is safe only if all records of each user are in one "+
+			"partition, since a user in two has two accounts; geodither doctor looks at a sample%s",
+			also)
+	}
 }
 
 // checkKey looks where the key is from, who can read it, and which days it has.
