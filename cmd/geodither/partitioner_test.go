@@ -92,7 +92,8 @@ release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 			t.Errorf("%s exits with %d and says\n%s%s", command, r.code, r.out, r.err)
 		}
 	}
-	settings = strings.Replace(settings, "{epsilon: 6, window: 10m}", "none", 1)
+	settings = strings.Replace(settings, "budget: {epsilon: 6, window: 10m}",
+		"interval: 5m, budget: none", 1)
 	config := write(t, dir, "geodither.yml", settings)
 	service := start(t, nil, "run", "-c", config)
 	consumed := func(format string) string {
