@@ -40,8 +40,8 @@ type Mark struct {
 	// Names is a fingerprint of what names the values that an Eraser keeps, at most MarkBytes long;
 	// empty if it is not known.
 	Names []byte
-	// Partitioner names what puts a key into an input partition, at most MarkBytes long; empty if it
-	// is not known.
+	// Partitioner names what puts a key into an input partition, at most MarkBytes long; empty if
+	// it is not known.
 	Partitioner string
 	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
 	Amendments []Amendment

@@ -80,10 +80,10 @@ type Options struct {
 	// task writes it into its marks. A task whose Names are not those of the last mark ends with
 	// ErrKept if the changelog keeps accounts, unless AcceptLost. Empty: nothing is checked.
 	Names []byte
-	// Partitioner names what puts a key into an input partition, at most MarkBytes. The task writes it
-	// into its marks. A task whose Partitioner is not that of the last mark ends with ErrPartitioner,
-	// unless AcceptLost: keys that lie elsewhere now have their states, and what remains of erased
-	// keys, in another partition. Empty: nothing is checked.
+	// Partitioner names what puts a key into an input partition, at most MarkBytes. The task writes
+	// it into its marks. A task whose Partitioner is not that of the last mark ends with
+	// ErrPartitioner, unless AcceptLost: keys that lie elsewhere now have their states, and what
+	// remains of erased keys, in another partition. Empty: nothing is checked.
 	Partitioner string
 	// CleanerTrims says that the broker's log cleaner moves the start of a compacted log past the
 	// records that it has removed, so that a changelog that starts after offset 0 shows no loss.

@@ -122,8 +122,9 @@ func CheckSource(m Mark, source []byte) error {
 		"adds to this one")
 }
 
-// CheckPartitioner returns an ErrPartitioner if a mark was not written under this partitioner, whatever
-// states there are: nobody can tell whose records come next. It returns nil for an empty partitioner.
+// CheckPartitioner returns an ErrPartitioner if a mark was not written under this partitioner,
+// whatever states there are: an erased key has none and may come back. It returns nil for an empty
+// partitioner.
 func CheckPartitioner(m Mark, partitioner string) error {
 	if partitioner == "" || m.Partitioner == partitioner {
 		return nil

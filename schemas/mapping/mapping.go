@@ -398,8 +398,9 @@ func (m *Reader) avro(r Record) (any, error) {
 	return m.decoders.Value(r.Value, r.Headers)
 }
 
-// keyUser decodes a key into the user id that it holds, in the one spelling or in any. A key in JSON or Avro is a text, a whole
-// number, or an object with one such member, as Connect writes the key of a table.
+// keyUser decodes a key into the user id that it holds, in the one spelling or in any. A key in
+// JSON or Avro is a text, a whole number, or an object with one such member, as Connect writes the
+// key of a table.
 func (m *Reader) keyUser(r Record) (string, error) {
 	if m.spelling != nil {
 		user, ok := m.spelling.user(string(r.Key))

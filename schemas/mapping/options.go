@@ -81,8 +81,8 @@ const (
 	KeyAvro Key = "avro"
 )
 
-// KeyCheck says whether the key of each record has to be its user id, or the one spelling of it that
-// Key names, byte for byte.
+// KeyCheck says whether the key of each record has to be its user id, or the one spelling of it
+// that Key names, byte for byte.
 type KeyCheck string
 
 // Values of KeyCheck.

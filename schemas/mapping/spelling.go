@@ -19,9 +19,9 @@ const (
 	// characters. Without quotes it is a whole number, without zeros in front and without -0.
 	SpelledJSON = "json:"
 	// SpelledAvro comes before a schema's number and the type of the user id, as in avro:42:long
-	// and avro:42:string. A key is in Confluent's framing, of that schema alone, and Avro's shortest
-	// encoding: the id, or a record with it as its only field. With ? at the end the type is a union
-	// of null and that type, in this order.
+	// and avro:42:string. A key is in Confluent's framing, of that schema alone, and in Avro's
+	// shortest encoding: the id, or a record with it as its only field. With ? at the end the type
+	// is a union of null and that type, in this order.
 	SpelledAvro = "avro:"
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 )
 
-// CheckPartitioner looks whether any partition of a changelog was written under another partitioner
-// than the settings', before a group is joined: the error is then a task.ErrPartitioner. A partition
-// that was never begun is checked too in this way, for its users may have accounts in another one.
-// A task makes sure of the same for its own partition. begun says that some partition has a mark, so
-// that users may have accounts.
+// CheckPartitioner looks whether any partition of a changelog was written under another
+// partitioner than the settings', before a group is joined: the error is a task.ErrPartitioner.
+// This counts for partitions without a mark too, whose users may have accounts in another one. A
+// task makes sure of the same for its own partition. begun says that some partition has a mark,
+// so that users may have accounts.
 func CheckPartitioner(ctx context.Context, client *kafka.Client, settings engine.Settings,
 	changelog string, partitions int32,
 ) (begun bool, err error) {

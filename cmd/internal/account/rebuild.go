@@ -36,7 +36,7 @@ type RebuiltPartition struct {
 	Folder string
 	Input  int64 // the raw offset that the states belong to
 	Users  int   // with an account, those of erased users that are kept among them
-	Kept   bool // the changelog holds the partition's mark already, and is left as it is
+	Kept   bool  // the changelog holds the partition's mark already, and is left as it is
 	// NoOffset: the group has none here, so nothing could be compared with it. It gets
 	// that of the store.
 	NoOffset bool

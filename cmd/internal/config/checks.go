@@ -73,8 +73,8 @@ func (c *File) Checks(o service.Options) (all []Check) {
 	return all
 }
 
-// checkAccounts looks whether a user may be in two partitions. topics.partitions says how many there
-// are, or nothing does before there are brokers.
+// checkAccounts looks whether a user may be in two partitions. topics.partitions says how many
+// there are, or nothing does before there are brokers.
 func (c *File) checkAccounts(
 	o service.Options, add func(name, level, format string, args ...any),
 ) {

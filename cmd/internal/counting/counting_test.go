@@ -405,7 +405,8 @@ func TestOtherSettings(t *testing.T) {
 	other := s
 	other.PerDay = 1
 	at, source := engine.Partition{Of: 1}, engine.Source{Encoding: schemas.JSON}
-	if _, err := NewWindows(s, source, engine.AnyPartitioner, at, 1); err == nil {
+	if _, err := NewWindows(s, source, engine.AnyPartitioner,
+		engine.Partition{Number: 0, Of: 2}, 1); err == nil {
 		t.Error("any partitioner is taken")
 	}
 	own := states{}

@@ -213,7 +213,7 @@ func TestGrownTopics(t *testing.T) {
 }
 
 // TestTwoAccountsRefused: a service with a budget does not start where nothing keeps a user in one
-// partition, and doctor says so. With one partition it starts.
+// partition, and doctor names the setting. With one partition it starts.
 func TestTwoAccountsRefused(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 4)

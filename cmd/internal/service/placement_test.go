@@ -94,7 +94,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		}
 	}
 
-	// Without the check a budget would be exceeded, so that is refused. Without a budget it goes on.
+	// Without the check a budget would be exceeded, so that is refused. Without a budget it works.
 	blind := again
 	blind.Group, blind.Topics, blind.StateDir = "blind", servicetest.Topics("blind"), w.Dir+"/blind"
 	blind.Counters, blind.Partitioner = new(engine.Counters), engine.AnyPartitioner
