@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/counts"
@@ -24,49 +27,49 @@ import (
 type countsLedger struct {
 	path, lock string
 	lines      []ledgerLine
-	known      map[string]string // digest by window and settings
 	added      int
 }
 
-// ledgerLine is one published window.
+// ledgerLine is one published window. Times are milliseconds since 1970. The borders of its day
+// stand for the time zone, whose name says nothing: a user's cap, and with it ε, is for the time
+// between them.
 type ledgerLine struct {
-	day, timeZone, length, start, end, edition, zones, epsilon, perDay, digest string
+	startMS, endMS, dayStartMS, dayEndMS int64
+	edition, zones, epsilon, perDay      string
+	digest                               string
 }
 
-func (l ledgerLine) fields() []string {
-	return []string{
-		l.day, l.timeZone, l.length, l.start, l.end, l.edition, l.zones, l.epsilon, l.perDay,
-		l.digest,
-	}
+func (l ledgerLine) String() string {
+	return fmt.Sprint(l.startMS, l.endMS, l.dayStartMS, l.dayEndMS) + " " + l.settings() + " " +
+		l.digest
 }
 
-// noise names what decides the noise of a window under one key.
-func (l ledgerLine) noise() string { return strings.Join(l.fields()[3:9], " ") }
+// settings are those of the publication. Its windows are disjoint, and so are its days.
+func (l ledgerLine) settings() string {
+	return strings.Join([]string{l.edition, l.zones, l.epsilon, l.perDay}, " ")
+}
 
-// differences names the settings in which a line differs from another one, with its own values.
+// differences names in what a line differs from another one, with its own values.
 func (l ledgerLine) differences(other ledgerLine) string {
 	var all []string
-	for _, s := range [][3]string{
-		{"time zone", l.timeZone, other.timeZone},
-		{"window", l.length, other.length},
-		{"epsilon", l.epsilon, other.epsilon},
-		{"per day", l.perDay, other.perDay},
-	} {
-		if s[1] != s[2] {
-			all = append(all, s[0]+" "+s[1])
-		}
+	if l.dayStartMS != other.dayStartMS || l.dayEndMS != other.dayEndMS {
+		all = append(all, fmt.Sprintf("day from %s to %s", files.Time(l.dayStartMS),
+			files.Time(l.dayEndMS)))
+	}
+	if l.startMS != other.startMS || l.endMS != other.endMS {
+		all = append(all, "window of "+
+			(time.Duration(l.endMS-l.startMS)*time.Millisecond).String())
+	}
+	if l.epsilon != other.epsilon {
+		all = append(all, "epsilon "+l.epsilon)
+	}
+	if l.perDay != other.perDay {
+		all = append(all, "per day "+l.perDay)
 	}
 	if l.zones != other.zones {
 		all = append(all, "other zones")
 	}
 	return strings.Join(all, ", ")
-}
-
-// publication names the settings of a publication, whose ε adds to those of others of a day.
-func (l ledgerLine) publication() string {
-	return strings.Join([]string{
-		l.timeZone, l.length, l.edition, l.zones, l.epsilon, l.perDay,
-	}, " ")
 }
 
 const (
@@ -76,7 +79,7 @@ const (
 
 // openCountsLedger reads the ledger of a key file. Without a file there is none yet.
 func openCountsLedger(keyFile string) (*countsLedger, error) {
-	l := &countsLedger{path: keyFile + ledgerExtension, known: map[string]string{}}
+	l := &countsLedger{path: keyFile + ledgerExtension}
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -110,45 +113,41 @@ func (l *countsLedger) read() error {
 			"copy", l.path)
 	}
 	for i, text := range lines[1:] {
-		f := strings.Split(text, " ")
-		if len(f) != 10 || len(f[9]) != 2*len(counts.Digest{}) {
+		var line ledgerLine
+		n, err := fmt.Sscan(text, &line.startMS, &line.endMS, &line.dayStartMS, &line.dayEndMS,
+			&line.edition, &line.zones, &line.epsilon, &line.perDay, &line.digest)
+		if err != nil || n != 9 || line.String() != text ||
+			len(line.digest) != 2*len(counts.Digest{}) {
 			return fmt.Errorf("%s: line %d is damaged: restore the file from a copy", l.path, i+2)
 		}
-		line := ledgerLine{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9]}
 		l.lines = append(l.lines, line)
-		l.known[line.noise()] = line.digest
 	}
 	return nil
 }
 
-// add enters a window. It fails where the ledger has it with other counts.
-func (l *countsLedger) add(line ledgerLine) error {
-	switch digest, ok := l.known[line.noise()]; {
-	case !ok:
-		l.lines, l.added = append(l.lines, line), l.added+1
-		l.known[line.noise()] = line.digest
-	case digest != line.digest:
-		return fmt.Errorf("%s, window of %s: %w", l.path, line.start, counts.ErrChanged)
-	}
-	return nil
-}
-
-// unspent returns an error if an added window lies where others were published under the same
-// edition with other settings: it would cost a further ε that no edition names.
-func (l *countsLedger) unspent() error {
-	if l.added == 0 {
-		return nil
-	}
-	old, added := l.lines[:len(l.lines)-l.added], l.lines[len(l.lines)-l.added:]
-	one, end := added[0], added[len(added)-1].end
-	for _, o := range old {
-		if o.edition != one.edition || o.publication() == one.publication() ||
-			o.start >= end || o.end <= one.start {
+// add enters the windows of a run. It fails where one overlaps a window that was published under
+// the same edition and is not the very same one: it would cost a further ε that no edition names.
+// It fails too where the ledger has a window with other counts.
+func (l *countsLedger) add(windows []ledgerLine) error {
+	old := slices.DeleteFunc(slices.Clone(l.lines), func(o ledgerLine) bool {
+		return o.edition != windows[0].edition
+	})
+	slices.SortFunc(old, func(a, b ledgerLine) int { return cmp.Compare(a.startMS, b.startMS) })
+	for _, line := range windows {
+		at := sort.Search(len(old), func(i int) bool { return old[i].endMS > line.startMS })
+		overlaps := at < len(old) && old[at].startMS < line.endMS
+		switch {
+		case !overlaps:
+			l.lines, l.added = append(l.lines, line), l.added+1
 			continue
+		case old[at].differences(line) != "":
+			return fmt.Errorf("%s: the window from %s was published under edition %s with other "+
+				"settings (%s): publish other days, or raise the edition by 1, at a further ε",
+				l.path, files.Time(old[at].startMS), line.edition, old[at].differences(line))
+		case old[at].digest != line.digest:
+			return fmt.Errorf("%s, window of %s: %w", l.path, files.Time(line.startMS),
+				counts.ErrChanged)
 		}
-		return fmt.Errorf("%s: %s was published under edition %s with other settings (%s): "+
-			"publish other days, or raise the edition by 1, at a further ε", l.path, o.day,
-			o.edition, o.differences(one))
 	}
 	return nil
 }
@@ -172,7 +171,7 @@ func (l *countsLedger) Write(w io.Writer) error {
 		return err
 	}
 	for _, line := range l.lines {
-		if _, err := fmt.Fprintln(w, strings.Join(line.fields(), " ")); err != nil {
+		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
@@ -185,33 +184,41 @@ func (l *countsLedger) FileMode() os.FileMode { return 0o600 }
 // close lets other runs use the ledger.
 func (l *countsLedger) close() error { return os.Remove(l.lock) }
 
-// spent says what all publications of some days cost a user under this key, where there are
-// several.
+// spent says what all publications that a day of a run touches cost a user under this key, where
+// there are several. Days of two time zones overlap in part, and a user's fixes of the common part
+// count in both.
 func (l *countsLedger) spent(days [][]counts.Window) string {
-	named := map[string][]string{}
-	for _, windows := range days {
-		named[windows[0].Day.String()] = nil
+	type publication struct {
+		startMS, endMS int64 // of a day
+		settings       string
 	}
-	most, epsilon := 1, 0.0
+	all := map[publication]float64{} // ε
 	for _, line := range l.lines {
-		known, ok := named[line.day]
-		if !ok || slices.Contains(known, line.publication()) {
+		epsilon, _ := strconv.ParseFloat(line.epsilon, 64)
+		all[publication{line.dayStartMS, line.dayEndMS, line.settings()}] = epsilon
+	}
+	most, sum := 1, 0.0
+	for day := range all {
+		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
+			return day.startMS < of[len(of)-1].EndMS && of[0].StartMS < day.endMS
+		}) {
 			continue
 		}
-		known = append(known, line.publication())
-		named[line.day] = known
-		if len(known) > most {
-			most, epsilon = len(known), 0
-			for _, publication := range known {
-				fields := strings.Fields(publication)
-				one, _ := strconv.ParseFloat(fields[4], 64)
-				epsilon += one
+		n, epsilon := 0, 0.0
+		for other, cost := range all {
+			if other == day || other.settings != day.settings &&
+				other.startMS < day.endMS && day.startMS < other.endMS {
+				n, epsilon = n+1, epsilon+cost
 			}
+		}
+		if n > 1 && epsilon > sum {
+			most, sum = n, epsilon
 		}
 	}
 	if most == 1 {
 		return ""
 	}
-	return fmt.Sprintf("WARNING     a day of these was published %d times under this key, with "+
-		"other settings each time: for a user's day that is ε = %g in all\n", most, epsilon)
+	return fmt.Sprintf("WARNING     a day that this run touches was published %d times under "+
+		"this key, with other settings each time: for a user's day that is ε = %g in all\n", most,
+		sum)
 }

@@ -256,27 +256,37 @@ func (r *countsRun) register(ctx context.Context) (words string, err error) {
 	if err != nil {
 		return "", err
 	}
-	digest := r.zones.Digest()
-	err = r.each(ctx, func(w counts.Window, truth []int64) error {
-		d, err := p.Digest(w, truth)
-		if err != nil {
-			return err
-		}
-		return ledger.add(ledgerLine{
-			day: w.Day.String(), timeZone: r.plan.Zone(), length: r.plan.Length().String(),
-			start: files.Time(w.StartMS), end: files.Time(w.EndMS),
-			edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", digest[:16]),
-			epsilon: fmt.Sprint(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
-			digest: d.String(),
-		})
-	})
+	lines, err := r.ledgerLines(ctx, p)
 	if err != nil {
 		return "", err
 	}
-	if err := ledger.unspent(); err != nil {
+	if err := ledger.add(lines); err != nil {
 		return "", err
 	}
 	return ledger.spent(r.days), ledger.commit(ctx)
+}
+
+// ledgerLines are the windows of the run, by day.
+func (r *countsRun) ledgerLines(ctx context.Context, p *counts.Publisher) (
+	lines []ledgerLine, err error,
+) {
+	zones, of := r.zones.Digest(), map[counts.Date][]counts.Window{}
+	for _, windows := range r.days {
+		of[windows[0].Day] = windows
+	}
+	err = r.each(ctx, func(w counts.Window, truth []int64) error {
+		digest, err := p.Digest(w, truth)
+		day := of[w.Day]
+		lines = append(lines, ledgerLine{
+			startMS: w.StartMS, endMS: w.EndMS,
+			dayStartMS: day[0].StartMS, dayEndMS: day[len(day)-1].EndMS,
+			edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", zones[:16]),
+			epsilon: fmt.Sprint(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
+			digest: digest.String(),
+		})
+		return err
+	})
+	return lines, err
 }
 
 // write writes all windows. All cores draw noise, and the records come in the order of time.

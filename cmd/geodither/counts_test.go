@@ -236,11 +236,12 @@ func TestCountsLedger(t *testing.T) {
 		{"--per-day", "4", "(per day 3)"},
 		{"--epsilon", "2", "(epsilon 1)"},
 		{"--zone", "3km", "(other zones)"},
-		{"--window", "30m", "(window 1h0m0s)"},
+		{"--window", "30m", "(window of 1h0m0s)"},
+		{"--time-zone", "UTC", "(day from 2026-10-24T23:00:00Z to 2026-10-26T00:00:00Z)"},
 	} {
 		args := append(countsArgs("--in", in, "--key-file", key, "--out", out), c.flag, c.value)
 		requireMessage(t, call(t, args...), cli.ExitFailed,
-			"2026-10-25 was published under edition 1", c.words, "raise the edition by 1")
+			"was published under edition 1", c.words, "raise the edition by 1")
 		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
 			t.Errorf("with %s a refused run has left something behind", c.flag)
 		}
@@ -263,6 +264,103 @@ func TestCountsLedger(t *testing.T) {
 		write(t, dir, "other.key.counts", text)
 		requireMessage(t, call(t, countsArgs("--in", in, "--key-file", other)...), cli.ExitFailed,
 			"other.key.counts", "from a copy")
+	}
+}
+
+// countsDay counts one day by the clock of a time zone, under one key.
+func countsDay(in, key, day, zone string, more ...string) []string {
+	return append([]string{
+		"counts", "--in", in, "--key-file", key, "--from", day, "--to", day, "--time-zone", zone,
+		"--per-day", "24", "--epsilon", "1", "--zone", "2km", "--box", countedBox,
+	}, more...)
+}
+
+// TestCountsDaysOverlap: a day by the clock of another time zone has windows of one that was
+// published, with the same counts where the cap binds nobody. It is refused, or comes as another
+// edition whose ε is added up. What a time zone is named says nothing.
+func TestCountsDaysOverlap(t *testing.T) {
+	dir := t.TempDir()
+	in := write(t, dir, "in.csv", "driver,"+countsColumns+"d,a,2026-11-10T12:10:00Z,51.42,-0.15\n"+
+		"d,a,2026-11-11T02:10:00Z,51.42,-0.15\nd,b,2026-11-10T12:20:00Z,51.43,-0.15\n")
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	const auckland = "Pacific/Auckland"
+	first := succeed(t, countsDay(in, key, "2026-11-10", "UTC")...)
+	kept := read(t, key+".counts")
+	out := filepath.Join(dir, "out.csv")
+	for _, day := range []string{"2026-11-10", "2026-11-11"} {
+		r := call(t, countsDay(in, key, day, auckland, "--out", out)...)
+		requireMessage(t, r, cli.ExitFailed, "was published under edition 1",
+			"(day from 2026-11-10T00:00:00Z to 2026-11-11T00:00:00Z)", "raise the edition by 1")
+		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
+			t.Errorf("%s: a refused run has left something behind", day)
+		}
+	}
+	requireMessage(t, call(t, countsDay(in, key, "2026-11-10", "UTC", "--columns",
+		"user_id=driver")...), cli.ExitFailed, "other counts")
+	if again := succeed(t, countsDay(in, key, "2026-11-10", "Europe/London")...); again.out !=
+		first.out || read(t, key+".counts") != kept {
+		t.Error("the same windows and days under another name are not what they were")
+	}
+	later := succeed(t, countsDay(in, key, "2026-11-12", auckland)...)
+	if strings.Contains(later.err, "in all") {
+		t.Errorf("two days that do not meet are added up: %s", later.err)
+	}
+	// 2026-11-11 in Auckland meets the 10th in UTC, as the 10th of the same edition does. The 10th
+	// in UTC meets all three.
+	second := succeed(t, countsDay(in, key, "2026-11-11", auckland, "--edition", "2")...)
+	if !strings.Contains(second.err, "ε = 2 in all") {
+		t.Errorf("the day of another clock is not added: %s", second.err)
+	}
+	third := succeed(t, countsDay(in, key, "2026-11-10", auckland, "--edition", "2")...)
+	if !strings.Contains(third.err, "published 3 times") ||
+		!strings.Contains(third.err, "ε = 3 in all") {
+		t.Errorf("a day that meets two others costs three times ε: %s", third.err)
+	}
+}
+
+// TestCountsEditions: whichever days, clocks, windows and caps are tried under one key, two days
+// that were published under the same edition are the same one or do not meet.
+func TestCountsEditions(t *testing.T) {
+	dir := t.TempDir()
+	in := write(t, dir, "in.csv", countsColumns+"a,2026-10-25T01:10:00Z,51.42,-0.15\n")
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	type published struct {
+		edition, settings string
+		startMS, endMS    int64
+	}
+	var all []published
+	random, refused := rand.New(rand.NewPCG(1, 2)), 0
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	for range 60 {
+		day, zone := pick("2026-10-24", "2026-10-25", "2026-10-26"),
+			pick("UTC", "Europe/London", "Pacific/Auckland", "Asia/Kolkata", "America/New_York")
+		edition, window, perDay := pick("1", "2", "3", "4"), pick("1h", "6h"), pick("1", "4")
+		r := call(t, countsDay(in, key, day, zone, "--edition", edition, "--window", window,
+			"--per-day", perDay)...)
+		if r.code != 0 {
+			requireMessage(t, r, cli.ExitFailed, "was published under edition "+edition)
+			refused++
+			continue
+		}
+		length, _ := time.ParseDuration(window)
+		plan, err := counts.NewPlan(zone, length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		date, _ := counts.ParseDate(day)
+		windows := plan.Windows(date)
+		p := published{edition, window + perDay, windows[0].StartMS, windows[len(windows)-1].EndMS}
+		for _, o := range all {
+			if o.edition == edition && o != p && o.startMS < p.endMS && p.startMS < o.endMS {
+				t.Fatalf("under one edition there are %v and %v", o, p)
+			}
+		}
+		all = append(all, p)
+	}
+	if len(all) < 9 || refused < 9 {
+		t.Errorf("%d runs were published and %d refused: too few", len(all), refused)
 	}
 }
 
