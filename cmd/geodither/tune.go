@@ -66,7 +66,8 @@ With -c the section input of a config says how JSON in the files is read.
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
 is; its model, trained on all users without differential privacy; a new key; report.html; and
 each measurement as CSV. Figures are over all users, and come from the truth: the folder is for
-its owner only. Without a target you get the report alone.
+its owner only. The config has no figure, and its plan was chosen by the traces. Without a target
+you get the report alone.
 
 Σε a day bounds what a user's releases of any 24 hours add up to. The config has it as its
 budget. With --mechanism lattice and a small δ, near places are told apart less than far ones,
@@ -357,14 +358,9 @@ func printPlans(out io.Writer, r *tune.Result) error {
 func yamlOf(r *tune.Result) string {
 	p := r.Promise
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Configuration of \"geodither run -c FILE\", from \"geodither tune\". "+
-		"Relative paths are relative to this file.\n# deploy/geodither.yml of the project "+
-		"explains every key.\n#\n")
-	for _, line := range r.Words() {
-		for _, part := range cli.Wrap(line, 100) {
-			fmt.Fprintf(&b, "# %s\n", part)
-		}
-	}
+	b.WriteString("# Configuration of \"geodither run -c FILE\", from \"geodither tune\". Relative " +
+		"paths are relative to this file.\n# deploy/geodither.yml of the project explains every " +
+		"key. What is measured on the traces is in report.html alone.\n")
 	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step // in whole steps, at least a day
 	delta := fmt.Sprintf("  delta: %s\n", decimal(p.Delta))
 	if p.Mechanism == law.Codebook {
