@@ -169,6 +169,9 @@ func (c counter) differences(t *testing.T, r rule, perDay int64) (broken []strin
 				moved := slices.Clone(log)
 				moved[1].lon = 1.5
 				complain("a fix moved", 2, all, full(moved))
+				if k >= 0 {
+					complain("a fix removed", 2, all, full(log[:2]))
+				}
 			}
 		}
 	}
@@ -190,6 +193,47 @@ func TestSensitivity(t *testing.T) {
 		busy, none := c.published(t, c.sound(perDay), log), c.published(t, c.sound(perDay), nil)
 		if got := l1(busy, none); got != int64(perDay) {
 			t.Errorf("%d a day: a busy day adds %d counts", perDay, got)
+		}
+	}
+}
+
+// TestOneFix: another place of one fix changes two counts at most, and another time four, and no
+// more than the cap allows. It compares all days of three fixes at five times and two places.
+func TestOneFix(t *testing.T) {
+	c := newCounter(t)
+	start := c.days[0][0].StartMS
+	var choices []fix
+	for _, hour := range []int64{0, 3, 6, 9, 12} {
+		for _, lon := range []float64{.5, 1.5} {
+			choices = append(choices, fix{"a", start + hour*3600_000, lon})
+		}
+	}
+	published := map[[3]int][]int64{}
+	publish := func(perDay int, of [3]int) []int64 {
+		slices.Sort(of[:])
+		if published[of] == nil {
+			log := []fix{choices[of[0]], choices[of[1]], choices[of[2]]}
+			published[of] = c.published(t, c.sound(perDay), log)
+		}
+		return published[of]
+	}
+	for perDay, want := range map[int][2]int64{1: {2, 2}, 2: {2, 4}, 3: {2, 4}} {
+		clear(published)
+		var place, later int64
+		n := len(choices)
+		for i := range n * n * n {
+			of := [3]int{i % n, i / n % n, i / n / n}
+			for to := range choices {
+				moved := [3]int{to, of[1], of[2]}
+				far := l1(publish(perDay, of), publish(perDay, moved))
+				if later = max(later, far); choices[to].ms == choices[of[0]].ms {
+					place = max(place, far)
+				}
+			}
+		}
+		if got := [2]int64{place, later}; got != want {
+			t.Errorf("%d a day: a fix in another place moves %d counts, at another time %d, want %d",
+				perDay, place, later, want)
 		}
 	}
 }
