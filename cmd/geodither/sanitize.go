@@ -67,6 +67,10 @@ protects nothing: anybody who guesses it takes the noise off every record. It is
 on places that are no secret. The mechanism of its records is
 "codebook (seeded, not private)".
 
+A budget holds within one run, in which every user starts at 0: files of one period belong into one
+run. Neither another run nor a service with the same key and users knows of it, and their ε add. The
+same key and settings give the same files the same bytes again, at no further ε.
+
 At the end the errors of the run go to the standard error stream, with what it cost in ε and
 what that means in metres. They are aggregates, but they come from the truth: keep them on
 the trusted side. --report writes them to a file that only its owner may read, and also measures
@@ -162,6 +166,11 @@ func (f *sanitizeFlags) run(
 	summary := run.Summary(reader.Skips())
 	summary.Print(std.Err, reader.Skips())
 	warnOfADay(settings, f.settings.Path != "", std.Err)
+	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
+		fmt.Fprintln(std.Err, "WARNING: the budget holds within this run, where every user starts at "+
+			"0: files of one period belong into one run. A service with the same key and users does "+
+			"not know of it, and their ε add.")
+	}
 	return f.writeReport(summary)
 }
 

@@ -73,6 +73,36 @@ func record(t *testing.T, line string) schemas.Sanitized {
 	return decoded(t, line)[0]
 }
 
+// TestSanitizeBudget: each run has a budget of its own, and says that.
+func TestSanitizeBudget(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	const words = "WARNING: the budget holds within this run"
+	for budget, want := range map[string]int{
+		"{epsilon: 4, window: 24h}": 1, "{lifetime: 4}": 1, "none": 0,
+	} {
+		path := write(t, dir, "geodither.yml", "model: "+model+"\nrelease: {mechanism: codebook, "+
+			"epsilon: 2, budget: "+budget+"}\n")
+		spent := map[string]float64{}
+		for range 2 { // as of two files of one day
+			r, out := sanitizeTo(t, "ndjson", "sanitize", "-c", path, "--in", traces)
+			if n := strings.Count(r.err, words); n != want {
+				t.Errorf("a budget %s: %d warnings in\n%s", budget, n, r.err)
+			}
+			for _, record := range decoded(t, out) {
+				spent[record.UserID] += record.Epsilon
+			}
+		}
+		most := 0.0
+		for _, epsilon := range spent {
+			most = max(most, epsilon)
+		}
+		if want > 0 && most != 8 {
+			t.Errorf("a budget %s: two runs spent %g on a user", budget, most)
+		}
+	}
+}
+
 // TestSanitizeIsTheEngine holds the command's records against the engine's own
 // code, field by field.
 func TestSanitizeIsTheEngine(t *testing.T) {
