@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,39 @@ func near(tb testing.TB) Settings {
 	s := coded(tb)
 	s.Release.Epsilon, s.Release.Near = 3, law.Near{DistanceKM: .1, Factor: 3}
 	return s
+}
+
+// faultsFromAnother are of another attack. Other tests find what the audit misses.
+func faultsFromAnother() []fault {
+	return []fault{
+		{
+			name: "ids that differ in case share noise", sizes: factSizes, quick: true,
+			plant: streams(func(_ *broken, f Fix, _, t []byte) []byte {
+				return bytes.Replace(t, []byte(f.User), []byte(strings.ToLower(f.User)), 1)
+			}),
+		},
+		{
+			name: "the own vote in 3 % of releases", sizes: Sizes{Users: DefaultDraws},
+			plant: answered(func(r *redraw) grid.Point {
+				if noise.Uniform(r.source) < .03 {
+					return r.law.code.places[r.vote]
+				}
+				return r.own
+			}),
+		},
+		{
+			name: "3 % of the votes are for the second nearest code point", sizes: Sizes{Users: DefaultDraws},
+			plant: answered(func(r *redraw) grid.Point {
+				ranks := r.law.code.ranks(r.vote)
+				if noise.Uniform(r.source) < .03 && len(ranks) > 1 {
+					return r.answer(ranks[1], 1)
+				}
+				return r.own
+			}),
+			missed: "the own code point is drawn in .8 % of releases less, and of 131,072 draws " +
+				"the audit finds a change of some 1.5 %; TestCodebookLaw finds it",
+		},
+	}
 }
 
 // faultsFromOutside are the eight that an attack from outside planted and an earlier audit missed.

@@ -138,7 +138,10 @@ func changes(p *plan, at *situation) []change {
 	far := at.law.farthest().cells
 	all := []change{
 		{"key", func(f *facts) { f.settings.Key = noise.KeyFromSeed(p.seed + 1) }},
-		{"beginning of the user's id", func(f *facts) { f.user = "+" + f.user[1:] }},
+		// In one letter's case alone: a stream that ignores it would be shared too.
+		{"beginning of the user's id", func(f *facts) {
+			f.user = strings.Replace(f.user, "a", "A", 1)
+		}},
 		{"end of the user's id", func(f *facts) { f.user = f.user[:len(f.user)-1] + "1" }},
 		{"step", func(f *facts) {
 			f.state.Step += 1000

@@ -47,6 +47,7 @@ func faults() []fault {
 		grouped("streams", factSizes, nil, faultsOfStreams()),
 		grouped("the codebook", codeSizes, coded, faultsOfCodebooks()),
 		grouped("an attack from outside", codeSizes, coded, faultsFromOutside()),
+		grouped("another attack", codeSizes, coded, faultsFromAnother()),
 	)
 }
 
