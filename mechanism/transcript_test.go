@@ -68,6 +68,8 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 		{"step length", func(f *facts) { f.stepMS++ }},
 		{"user", func(f *facts) { f.user = "ac" }},
 		{"longer user", func(f *facts) { f.user = "ab\x00" }},
+		{"user in capitals", func(f *facts) { f.user = "AB" }},
+		{"user with a space", func(f *facts) { f.user = "ab " }},
 		{"step", func(f *facts) { f.step++ }},
 		{"negative step", func(f *facts) { f.step = -3 }},
 		{"release number", func(f *facts) { f.number++ }},

@@ -188,6 +188,44 @@ func TestNoiseIgnoresCounts(t *testing.T) {
 	}
 }
 
+// TestNothingButNoisyNumbers: whatever is published of a window follows from its noisy numbers, not
+// from the counts behind them.
+func TestNothingButNoisyNumbers(t *testing.T) {
+	z := areas(t, square("a", 0, 1))
+	w := Window{0, 3600_000, 0}
+	s := Settings{Source: "fleet", Edition: 1, Epsilon: 1, PerDay: 1}
+	of, behind := map[string]string{}, map[string][]int64{}
+	compared := 0
+	for seed := range uint64(400) {
+		counts := []int64{5 + int64(seed%2), 9, 0}[:z.Count()]
+		p := publisher(t, seed, z, s)
+		out, err := p.Publish(w, counts, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Digest = Digest{} // of the trusted side
+		all := fmt.Sprint(out)
+		for _, n := range out.Vehicles {
+			low, high := p.Interval(n)
+			all += fmt.Sprint(" ", low, high)
+		}
+		noisy := fmt.Sprint(out.Vehicles)
+		if of[noisy] == "" {
+			of[noisy], behind[noisy] = all, counts
+		}
+		if all != of[noisy] {
+			t.Fatalf("of the numbers %s, %v is published of %v, and %v of %v", noisy, all, counts,
+				of[noisy], behind[noisy])
+		}
+		if !slices.Equal(counts, behind[noisy]) {
+			compared++
+		}
+	}
+	if compared < 50 {
+		t.Errorf("other counts had the same noisy numbers %d times", compared)
+	}
+}
+
 // TestEveryZoneIsPublished: which numbers are published never depends on the counts.
 func TestEveryZoneIsPublished(t *testing.T) {
 	p := publisher(t, 7, areas(t, square("a", 0, 1), square("b", 1, 2)), someSettings)

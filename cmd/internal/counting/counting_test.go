@@ -517,6 +517,59 @@ func TestTotals(t *testing.T) {
 	refused(t, s, p, w, records[0])
 }
 
+// TestNothingButNoisyNumbers: the records of a window, with their keys and times, follow from its
+// noisy numbers and not from the true counts.
+func TestNothingButNoisyNumbers(t *testing.T) {
+	s := testSettings(t)
+	s.PerDay = 1
+	window := s.Plan.Windows(s.First)[0]
+	of, behind, compared := map[string]string{}, map[string]int64{}, 0
+	for seed := range uint64(600) {
+		truth := 5 + int64(seed%2)
+		numbers := ""
+		p, err := NewTotals(s, noise.KeyFromSeed(seed), func(dst []byte, r schemas.Counts) ([]byte,
+			error,
+		) {
+			numbers += fmt.Sprint(r.Vehicles, " ")
+			return fmt.Appendf(dst, "%+v", r), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Restored(nil); err != nil {
+			t.Fatal(err)
+		}
+		w := &worker{states: map[string][]byte{}}
+		for at := range int32(partitions) {
+			counted := partial{
+				s.digest().of(window), at, window.StartMS, []zoneCount{{1, 3}},
+			}
+			if at == 0 {
+				counted.counts = []zoneCount{{0, truth}}
+			}
+			key := windowKey(window.StartMS)
+			err := w.process(t, p, key, task.Record{Key: key, Value: counted.appendTo(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := fmt.Sprintf("%v", w.output)
+		if of[numbers] == "" {
+			of[numbers], behind[numbers] = all, truth
+		}
+		if all != of[numbers] {
+			t.Fatalf("with %d users %.300s is published, with %d %.300s", truth, all, behind[numbers],
+				of[numbers])
+		}
+		if behind[numbers] != truth {
+			compared++
+		}
+	}
+	if compared < 20 {
+		t.Errorf("other counts had the same noisy numbers %d times", compared)
+	}
+}
+
 // TestDue: a partition's next window is due when it is closed, of the windows that are its own: the
 // first one that ends after a time and does not lie before the first day.
 func TestDue(t *testing.T) {

@@ -20,7 +20,9 @@ func TestEraser(t *testing.T) {
 		Started: true, Step: 5, StepMS: 60_000, Releases: 3, Rho: 1.5,
 		Posterior: mobility.Distribution{Cells: []grid.Cell{7}, P: []float64{1}},
 	}
-	s.Ledger.Charge(600_000, ledger.CostOf(3), math.MinInt64)
+	for n := range int64(3) { // in two windows
+		s.Ledger.Charge(600_000*(1+n*n), ledger.CostOf(1), math.MinInt64)
+	}
 	state := s.AppendBinary(nil)
 	user := []byte("zoe")
 	erase := func(offset int64, reset bool, state, kept []byte) []byte {
@@ -41,7 +43,8 @@ func TestEraser(t *testing.T) {
 	}
 	kept := erase(10, false, state, nil)
 	back, remains := recall(kept)
-	if back.Releases != 3 || back.EpsilonSpent != 3 || back.Step != 5 || back.HasRelease {
+	if back.Releases != 3 || back.EpsilonSpent != 3 || back.Step != 5 || back.HasRelease ||
+		!bytes.Equal(back.Ledger.AppendBinary(nil, 60_000), s.Ledger.AppendBinary(nil, 60_000)) {
 		t.Errorf("recalled: %+v", back)
 	}
 	if again, rest := recall(remains); again.Started || rest != nil {

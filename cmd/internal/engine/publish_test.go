@@ -5,12 +5,16 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -145,6 +149,158 @@ func each(t *testing.T, name string, test func(t *testing.T, mechanism string)) 
 	for _, mechanism := range []string{law.Lattice, law.Codebook} {
 		t.Run(mechanism+" "+name, func(t *testing.T) { test(t, mechanism) })
 	}
+}
+
+// TestRecordsFollowFromReleases: two users report at the same times from other places. Where chance
+// gives them the same releases, everything else is the same too, byte for byte: records with their
+// keys and times, dead letters, states, and counters without that of drift.
+func TestRecordsFollowFromReleases(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	g := model.Grid
+	// Of each user some fixes are of the same step, and four are late.
+	seconds := []int64{0, 10, 60, 30, 20, 40, 50, 120, 180}
+	places := [2][]grid.Cell{{0, 1, 1, 4, 5, 2, 0, 0, 4}, {9, 8, 14, 15, 3, 12, 7, 9, 10}}
+	for name, change := range map[string]func(o *Settings){
+		"as it is": func(*Settings) {},
+		"pseudonyms and steps": func(o *Settings) {
+			o.Publish = Publish{User: UserPseudonym, Timestamp: TimestampStep}
+		},
+		"between": func(o *Settings) {
+			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenPredict
+		},
+		"budget": func(o *Settings) {
+			o.Release.Budget = mechanism.Budget{Lifetime: 2, Spent: mechanism.SpentRepeat}
+		},
+	} {
+		o := testSettings(t, model)
+		o.Release.Mechanism = law.Codebook
+		change(&o)
+		all, of, compared := map[string]string{}, map[string]int{}, 0
+		for seed := range uint64(80) {
+			p, err := NewAudited(o, noise.NewKeyed(noise.KeyFromSeed(seed)))
+			servicetest.OK(t, err)
+			who := int(seed % 2)
+			var state []byte
+			releases, rest := "", ""
+			for i, second := range seconds {
+				fix := servicetest.Sentinel()
+				fix.Timestamp += second * 1000
+				fix.Latitude, fix.Longitude = g.ToDegrees(g.Centre(places[who][i]))
+				e := servicetest.Process(t, p, servicetest.Record(t, int64(i), fix), state)
+				if len(e.Output) > 0 {
+					s := e.Sanitized(t, schemas.Avro)
+					releases += fmt.Sprint(s.Kind, s.ReleaseLatitude, s.ReleaseLongitude, " ")
+				}
+				if rest += fmt.Sprintf("%+v", e); len(e.State) > 0 {
+					state = e.State
+				}
+			}
+			tally, _ := p.Take()
+			tally.Drifts = 0 // of the trusted side
+			rest += fmt.Sprintf("%+v", tally)
+			if all[releases] == "" {
+				all[releases], of[releases] = rest, who
+			}
+			if rest != all[releases] {
+				t.Fatalf("%s: something of two places is published beside the releases", name)
+			}
+			if who != of[releases] {
+				compared++
+			}
+		}
+		if compared < 20 {
+			t.Errorf("%s: two users had the same releases %d times", name, compared)
+		}
+	}
+}
+
+// TestOtherIDs: users whose ids look much the same have noise, pseudonyms and names of erased users
+// of their own. From one place and one state equal noise would publish equal places.
+func TestOtherIDs(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	long := strings.Repeat("vehicle-", 16)
+	ids := []string{
+		"car-1", "Car-1", "CAR-1", "car-1 ", " car-1", "car-01", "car_1", "car1", "cár-1", "ca\u0301r-1",
+		"ｃar-1", "1", "01", "1.0", "1e0", "+1", long + "1", long + "2", "1" + long, "2" + long,
+	}
+	each(t, "ids", func(t *testing.T, mechanism string) {
+		t.Helper()
+		o := testSettings(t, model)
+		o.Release.Mechanism = mechanism
+		seen := map[string]string{}
+		for _, user := range ids {
+			p := newTestProcessor(t, o, 0)
+			var state []byte
+			published := ""
+			for step := range int64(40) {
+				fix := servicetest.Sentinel()
+				fix.UserID, fix.Timestamp = user, fix.Timestamp+step*60_000
+				e := servicetest.Process(t, p, servicetest.Record(t, step, fix), state)
+				s := e.Sanitized(t, schemas.Avro)
+				published += fmt.Sprint(s.ReleaseLatitude, s.ReleaseLongitude)
+				state = e.State
+			}
+			if other, ok := seen[published]; ok {
+				t.Errorf("%q and %q share their noise", user, other)
+			}
+			seen[published] = user
+		}
+	})
+	names, eraser := map[string]string{}, NewEraser(servicetest.Key)
+	for _, user := range ids {
+		for _, name := range []string{
+			Pseudonym(servicetest.Key, user), string(eraser.Kept([]byte(user))),
+		} {
+			if other, ok := names[name]; ok {
+				t.Errorf("%q and %q have one name", user, other)
+			}
+			names[name] = user
+		}
+	}
+}
+
+// TestHoursOpen: of fixes around every border of the hours, on days of clock changes too, those are
+// released whose step starts within the hours by a clock on the wall, and no others.
+func TestHoursOpen(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	zone, err := hours.Zone("Europe/London")
+	servicetest.OK(t, err)
+	each(t, "hours", func(t *testing.T, mechanism string) {
+		t.Helper()
+		o := testSettings(t, model)
+		o.Release.Mechanism = mechanism
+		o.Release.Hours = []hours.Span{{Days: 0x7f, From: 6 * 60, To: 18 * 60, Zone: zone.String()}}
+		p := newTestProcessor(t, o, 0)
+		var state []byte
+		released := map[bool]int{}
+		for _, day := range []int{28, 29} { // of March 2026: summer time begins on the 29th
+			for _, hour := range []int{6, 18} {
+				border := time.Date(2026, 3, day, hour, 0, 0, 0, zone)
+				for second := -180; second <= 180; second += 20 {
+					fix := servicetest.Sentinel()
+					at := border.Add(time.Duration(second)*time.Second - time.Millisecond)
+					fix.Timestamp = at.UnixMilli()
+					e := servicetest.Process(t, p, servicetest.Record(t, at.Unix(), fix), state)
+					if len(e.State) > 0 {
+						state = e.State
+					}
+					start := at.Truncate(model.Step).In(zone).Hour()
+					open := start >= 6 && start < 18
+					if got := e.Sanitized(t, schemas.Avro); open !=
+						(got.Kind != schemas.KindPredicted) || !open && got.Epsilon > 0 {
+						t.Errorf("at %v: %s, ε = %g", at, got.Kind, got.Epsilon)
+					}
+					released[open]++
+				}
+			}
+		}
+		if released[true] < 30 || released[false] < 30 {
+			t.Errorf("%v", released)
+		}
+	})
 }
 
 // letterOf is the letter of TestKinds for what came of one record; + is a state

@@ -110,6 +110,27 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestBudgetStays: a user who has spent a budget and is erased has no other one, by the published
+// records: neither at once nor after a second erasure, and neither in a window nor for life.
+func TestBudgetStays(t *testing.T) {
+	for _, budget := range []mechanism.Budget{
+		{Epsilon: 2 * servicetest.Release.Epsilon, WindowSteps: 600},
+		{Lifetime: 2 * servicetest.Release.Epsilon},
+	} {
+		w := servicetest.NewWorld(t, 6)
+		o := atwork.Options(w, "first")
+		o.Release.Budget = budget
+		for range 3 {
+			serve(t, w, o, 2)
+			run(t, options(o, user))
+		}
+		serve(t, w, o, 1)
+		if spent := w.Spent(t, o.Topics.Sanitized)[user]; spent != 2*servicetest.Release.Epsilon {
+			t.Errorf("%+v: Σε = %g with three erasures", budget, spent)
+		}
+	}
+}
+
 // TestReplay: a range that goes on after an erasure is no first release again, and says why; one
 // that ends there is.
 func TestReplay(t *testing.T) {

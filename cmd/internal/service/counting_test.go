@@ -49,8 +49,7 @@ type countedFix struct {
 func newCountedFleet(t *testing.T) *countedFleet {
 	t.Helper()
 	w := servicetest.NewWorld(t, 0)
-	plan, err := counts.NewPlan("UTC", 3*time.Hour)
-	servicetest.OK(t, err)
+	plan := planOf(t, "UTC", 3*time.Hour)
 	zones, err := counts.Squares(w.Model.Grid)
 	servicetest.OK(t, err)
 	o := atwork.Options(w, "fleet")
@@ -410,8 +409,16 @@ func TestCountingRefuses(t *testing.T) {
 	}
 	servicetest.Await(t, "a window is published", published, r)
 	r.Stop(t)
-	requireSays(run(func(g *countedFleet) { g.settings.Epsilon = 2 }), "other settings",
-		"a further ε")
+	for _, change := range []func(s *counting.Settings){
+		func(s *counting.Settings) { s.Epsilon = 2 },
+		func(s *counting.Settings) { s.PerDay++ },
+		func(s *counting.Settings) { s.Edition++ },
+		func(s *counting.Settings) { s.Plan = planOf(t, "Pacific/Auckland", time.Hour) },
+		func(s *counting.Settings) { s.Plan = planOf(t, "UTC", 2*time.Hour) },
+	} {
+		requireSays(run(func(g *countedFleet) { change(&g.settings) }), "other settings",
+			"a further ε")
+	}
 	same := func(*countedFleet) {}
 	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "compact")
 	requireSays(run(same), "cleanup.policy")
@@ -421,6 +428,13 @@ func TestCountingRefuses(t *testing.T) {
 	requireSays(run(same), "given more partitions")
 	f.grow(t, f.windows.Topics.Sanitized, f.windows.Topics.Changelog)
 	requireSays(run(same), "other settings", "a further ε")
+}
+
+func planOf(t *testing.T, zone string, length time.Duration) *counts.Plan {
+	t.Helper()
+	plan, err := counts.NewPlan(zone, length)
+	servicetest.OK(t, err)
+	return plan
 }
 
 // grow gives topics one more partition.

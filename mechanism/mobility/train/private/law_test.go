@@ -3,6 +3,8 @@ package private
 import (
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -293,4 +295,54 @@ func TestNeighboursLookAlike(t *testing.T) {
 			t.Errorf("the attack does not notice: %s (%.2f)", name, bound)
 		}
 	}
+}
+
+// TestModelIsAFunctionOfNoisyCounts: with noise that hides every count, whatever is published of a
+// training is the same for any traces, at every number of levels: nothing but noisy counts enters
+// the model, its id and its file.
+func TestModelIsAFunctionOfNoisyCounts(t *testing.T) {
+	t.Parallel()
+	g := plainGrid(t, 24, 20)
+	inputs := map[string][]train.Fix{
+		"nobody": nil, "a user": wander(g, 1, 300, 1), "a fleet": wander(g, 900, 60, 2),
+	}
+	options := train.Options{KeepShared: true, KernelRadius: 2}
+	o := Options{Epsilon: "40", Contribution: 40, Radius: 2}
+	var mu sync.Mutex // rows are drawn on all cores
+	scales := map[scale]bool{}
+	for _, mean := range []float64{0, 300, 3000, 30_000, 1e7} {
+		files := map[string]string{}
+		for name, fixes := range inputs {
+			run := privateRun(t, trainer(t, g, options, fixes), o, 3)
+			run.draw = func(_ int64, s scale, random noise.Source) float64 {
+				mu.Lock()
+				scales[s] = true
+				mu.Unlock()
+				return mean + float64(noise.Below(random, 9))
+			}
+			files[name] = published(t, run)
+		}
+		for name, file := range files {
+			if file != files["nobody"] {
+				t.Errorf("noisy counts about %g: the model of %s is that of its counts", mean, name)
+			}
+		}
+	}
+	if len(scales) < 4 { // of the first level, and one for each number of further ones
+		t.Errorf("%d scales are compared: too few", len(scales))
+	}
+}
+
+// published is what a run writes: the model's id and file.
+func published(t *testing.T, run *training) string {
+	t.Helper()
+	m, err := run.model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file strings.Builder
+	if err := m.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	return m.ID() + file.String()
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// adversary returns a user who tries to count for more than others: for weeks in one cell, to and
-// fro, everywhere in turn, or at random, in any order of time.
+// adversary returns a user who tries to count for more than others: for hours or days in one cell,
+// to and fro, everywhere in turn, or at random, in any order of time.
 func adversary(g *grid.Grid, random *rand.Rand) []train.Fix {
 	n := 1 + random.IntN(600)
-	kind := random.IntN(4)
+	kind, days := random.IntN(4), 1+random.IntN(2)*random.IntN(30)
 	var seconds []int64
 	var cells []grid.Cell
 	for i := range n {
@@ -31,7 +31,8 @@ func adversary(g *grid.Grid, random *rand.Rand) []train.Fix {
 		case 2:
 			c = grid.Cell(i % g.Cells())
 		}
-		seconds, cells = append(seconds, int64(60*i+random.IntN(60))), append(cells, c)
+		at := int64(i%days)*24*3600 + int64(60*(i/days)+random.IntN(60))
+		seconds, cells = append(seconds, at), append(cells, c)
 	}
 	fixes := fixesAt(g, fmt.Sprint("adversary", random.IntN(5)), seconds, cells)
 	random.Shuffle(len(fixes), func(i, j int) { fixes[i], fixes[j] = fixes[j], fixes[i] })
