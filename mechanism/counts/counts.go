@@ -9,10 +9,11 @@
 //
 // Guarantee: adding or removing everything that a user does in a day changes at most PerDay counts
 // by one each. So what is published of that day is ε-differentially private for a user and day.
-// Adding or removing a part of a day, or putting one day in place of another, costs 2ε. Another place
-// of one fix costs 2ε/PerDay, and another time 4ε/PerDay, at most 2ε. Days add up, and so do further
-// editions, zone sets and window lengths of the same day. The guarantee is not about people who travel together: they share what
-// is published of them. PROOFS.md, "counts: a user's day", has the proof.
+// Adding or removing a part of a day, or putting one day in place of another, costs 2ε. Another
+// place of one fix costs 2ε/PerDay, and another time 4ε/PerDay, at most 2ε. Days add up, and so do
+// further editions, zone sets and window lengths of the same day. The guarantee is not about people
+// who travel together: they share what is published of them. PROOFS.md, "counts: a user's day", has
+// the proof.
 package counts
 
 import (
