@@ -66,9 +66,9 @@ config's model, into squares; of a model's map the side is rounded to whole cell
 Without --key-file the noise has a fresh key, and a second run of the same days is a further ε.
 With one, the same counts give the same bytes again. The file KEYFILE.counts beside the key keeps
 what was published, as keyed digests. Under the same --edition, other counts of a window are
-refused, because the same noise would show the difference. So are other settings of a day and days of
-another time zone that overlap a published one, which cost a further ε. Keep it with the key. Another
-fleet needs a key of its own.
+refused, because the same noise would show the difference. So are other settings of a day, and days
+of another time zone that overlap a published one: they cost a further ε. Keep it with the key.
+Another fleet needs a key of its own.
 
 Fixes may come in any order. Memory: some 500 bytes for each user and day.
 
@@ -78,8 +78,8 @@ flags. The raw topic needs message.timestamp.type=LogAppendTime: a fix counts if
 appended by counts.grace after the window's end. A window is published counts.skew after that, also
 where nobody reports. An instance counts by raw partition into a topic of partial counts, which are
 true ones, and publishes their totals with the key's noise. Other settings need another
-counts.group and topics.counts, and counts.first from tomorrow on; with another counts.time_zone from
-the day after, so that no day overlaps one that was counted.`,
+counts.group and topics.counts, and counts.first from tomorrow on. With another counts.time_zone
+it is the day after, so that no day overlaps one that was counted.`,
 		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
     --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
     --out counts.csv

@@ -186,8 +186,8 @@ func faultsFromAnother() []fault {
 				}
 				return r.own
 			}),
-			missed: "the own code point is drawn in .8 % of releases less, and of 131,072 draws " +
-				"the audit finds a change of some 1.5 %; TestCodebookLaw finds it",
+			missed: "of 131,072 draws the audit finds the own vote in 3 % of releases, and " +
+				"neither in 1 % nor this; TestCodebookLaw finds it",
 		},
 	}
 }
