@@ -54,6 +54,8 @@ func (r Reason) Words() string {
 		ReasonBeforeGPS:           "the time is before GPS began",
 		ReasonNullIsland:          "latitude and longitude are both 0",
 		ReasonSeveralUsers:        "the record holds fixes of several users",
+		ReasonAfterGrace:          "the fix was appended after its window's grace",
+		ReasonProducerTime:        "the record has its producer's time in place of a broker's",
 	}[r.Kind()]
 }
 
@@ -106,6 +108,11 @@ const (
 	ReasonKeyDestroyed   Reason = "key_destroyed"   // the noise key of its day was destroyed
 	ReasonSeveralUsers   Reason = "several_users"   // its fixes are of more than one user
 
+	// These two are of "counts" alone, which writes no dead letter: counts.grace after the end of the
+	// fix's window is over, and the record's time is not its broker's.
+	ReasonAfterGrace   Reason = "after_grace"
+	ReasonProducerTime Reason = "producer_time"
+
 	// ReasonBeforeGPS: the time is not after 1980-01-06T00:00:00Z. The device never had a fix, or
 	// wrote seconds in place of milliseconds.
 	ReasonBeforeGPS Reason = "before_gps"
@@ -144,7 +151,8 @@ func Reasons() []Reason {
 		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland,
 		ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
 		ReasonSeveralUsers,
-		ReasonUnknownSchemaID, ReasonApicurioID, ReasonNoRecordTime,
+		ReasonUnknownSchemaID, ReasonApicurioID, ReasonNoRecordTime, ReasonAfterGrace,
+		ReasonProducerTime,
 	}
 }
 

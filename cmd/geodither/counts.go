@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/monitor"
@@ -29,6 +30,7 @@ type countsFlags struct {
 	from, to string // days
 	keyFile  string
 	out      string
+	refused  bool                    // nearly all of the first raw records may be
 	source   func(key string) string // names for errors where a setting came from
 }
 
@@ -90,7 +92,7 @@ it is the day after, so that no day overlaps one that was counted.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.serves(cmd.Flags(), args) {
-				return serveCounts(cmd.Context(), f.config.Path, std)
+				return serveCounts(cmd.Context(), f.config.Path, f.refused, std)
 			}
 			options, trials, err := f.options(cmd.Flags())
 			if err != nil {
@@ -130,6 +132,9 @@ it is the day after, so that no day overlaps one that was counted.`,
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
+	flags.BoolVar(&f.refused, "accept-refused", false,
+		"of the service, for one start: go on where nearly all of the first raw records would be "+
+			"refused")
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv or .ndjson; - is CSV on standard output")
 	return cmd
@@ -137,9 +142,11 @@ it is the day after, so that no day overlaps one that was counted.`,
 
 // serves reports whether the command is a service: nothing names files, days or settings.
 func (f *countsFlags) serves(flags *pflag.FlagSet, args []string) bool {
-	changed := 0
-	flags.Visit(func(*pflag.Flag) { changed++ })
-	return f.config.Path != "" && changed == 1 && len(args) == 0
+	other := false
+	flags.Visit(func(flag *pflag.Flag) {
+		other = other || flag.Name != "config" && flag.Name != "accept-refused"
+	})
+	return f.config.Path != "" && !other && len(args) == 0
 }
 
 // countsKeys are the flags that stand for keys of the section counts.
@@ -203,6 +210,8 @@ func (f *countsFlags) options(
 	switch {
 	case err != nil:
 		return o, nil, err
+	case f.refused:
+		return o, nil, cli.Usagef("--accept-refused is for the service, which -c FILE alone starts")
 	case format != "csv" && format != "json":
 		return o, nil, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
@@ -312,11 +321,14 @@ func (f *countsFlags) sides(c config.File) (sides []string, err error) {
 
 // serveCounts runs an instance of the two services that count, until the context ends or one of
 // them fails.
-func serveCounts(ctx context.Context, path string, std cli.Streams) error {
+func serveCounts(
+	ctx context.Context, path string, acceptRefused bool, std cli.Streams,
+) error {
 	n, file, err := config.ReadCounting(path)
 	if err != nil {
 		return err
 	}
+	n.Windows.AcceptRefused = acceptRefused
 	log, err := file.Log.Logger(std.Err)
 	if err != nil {
 		return config.Error(path, err)
@@ -329,7 +341,7 @@ func serveCounts(ctx context.Context, path string, std cli.Streams) error {
 		options *service.Options
 		create  func(service.Options, *service.Counting) (*service.Service, error)
 	}{
-		{"windows", &n.Windows, service.NewWindows}, {"totals", &n.Totals, service.NewTotals},
+		{stageWindows, &n.Windows, service.NewWindows}, {"totals", &n.Totals, service.NewTotals},
 	} {
 		o := stage.options
 		o.Logger = log.With("stage", stage.name)
@@ -353,6 +365,9 @@ func serveCounts(ctx context.Context, path string, std cli.Streams) error {
 	return together(ctx, services[0].Run, services[1].Run)
 }
 
+// stageWindows is the stage that reads fixes.
+const stageWindows = "windows"
+
 // together runs functions until all have returned. When one has, the context of the others ends.
 func together(ctx context.Context, all ...func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -372,9 +387,14 @@ func together(ctx context.Context, all ...func(context.Context) error) error {
 // countsSource is what is told over HTTP of one of the two services.
 func countsSource(stage string, o service.Options, n config.Counting) monitor.Source {
 	build := cli.ThisBuild()
+	var rules []string // the totals skip nothing
+	if stage == stageWindows {
+		rules = counting.Rules(o.Input)
+	}
 	return monitor.Source{
 		Build: monitor.Build{Version: build.Version, Revision: build.Revision, Go: build.Go},
 		Settings: monitor.Settings{
+			Rules:       rules,
 			Fingerprint: n.Settings.Fingerprint(), Mechanism: "counts",
 			EncodingSanitized: string(n.Totals.WithDefaults().SanitizedEncoding),
 		},

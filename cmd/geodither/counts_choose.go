@@ -54,10 +54,15 @@ func chooseCounts(
 	l := new(summaryLines)
 	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
 		"that you do not publish")
+	l.add("fixes", "%d, of these %d outside the days and %s", fine.workers[0].fixes,
+		fine.workers[0].outside, fine.workers[0].refusedWords())
 	if !fine.warnOfNothing(l, onMap) {
 		err = chosen(l, trials)
 	}
 	_, wrong := fmt.Fprint(std.Err, l.String()) // std.Out has what may be published
+	if n := reader.Skips(); n.Total > 0 {
+		fmt.Fprintln(std.Err, n)
+	}
 	return cmp.Or(err, wrong)
 }
 

@@ -75,7 +75,7 @@ type countsWorker struct {
 	days           []map[string]*countedDay // users by name
 	last           int                      // window of the last fix
 	fixes, outside int64                    // read, and of these in no window
-	refused        int64                    // not plausible
+	refused        engine.Refusals          // not plausible
 	times          timeSpan                 // of the others
 }
 
@@ -154,8 +154,8 @@ func (r *countsRun) read(
 // take takes one fix. It looks at the fix by itself, and at what the user has on the same day.
 func (w *countsWorker) take(r *countsRun, fix schemas.Raw) {
 	w.fixes++
-	if engine.Plausible(fix) != nil {
-		w.refused++
+	if no := new(schemas.Rejection); errors.As(engine.Plausible(fix), &no) {
+		w.refused.Add(no.Reason, nil)
 		return
 	}
 	w.times.add(timeSpan{fix.Timestamp, fix.Timestamp})
@@ -200,7 +200,9 @@ func (r *countsRun) find(last int, ms int64) (at int, ok bool) {
 func (w *countsWorker) merge(other *countsWorker, perDay int) {
 	w.fixes += other.fixes
 	w.outside += other.outside
-	w.refused += other.refused
+	for i, n := range other.refused.ByReason {
+		w.refused.ByReason[i] += n
+	}
 	w.times.add(other.times)
 	for day, users := range other.days {
 		for name, user := range users {
@@ -410,8 +412,8 @@ func (r *countsRun) trueWords(l *summaryLines) {
 		}
 	}
 	fmt.Fprintln(l, "true numbers, without noise: keep them on the trusted side")
-	l.add("fixes", "%d, of these %d outside the days and %d that no device can have; %s",
-		w.fixes, w.outside, w.refused, cli.Quantity(int64(users), "user-day"))
+	l.add("fixes", "%d, of these %d outside the days and %s; %s", w.fixes, w.outside,
+		w.refusedWords(), cli.Quantity(int64(users), "user-day"))
 	if w.times != (timeSpan{}) {
 		l.partial("fixes", w.times)
 	}
@@ -422,6 +424,15 @@ func (r *countsRun) trueWords(l *summaryLines) {
 		l.add("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
 	}
 	r.warn(l)
+}
+
+// refusedWords says how many fixes no device can have, by reason.
+func (w *countsWorker) refusedWords() string {
+	text := fmt.Sprintf("%d refused", w.refused.Total())
+	if reasons := w.refused.String(); reasons != "" {
+		text += " (" + reasons + ")"
+	}
+	return text
 }
 
 // capWords returns the share of users' windows that a cap cuts, and says which by hour of the day.
@@ -440,7 +451,10 @@ func capWords(seen, counted [24]int64) (share float64, text string) {
 // warnOfNothing warns where nobody is on the days, or on the map, and reports whether it did.
 func (r *countsRun) warnOfNothing(l *summaryLines, onMap float64) bool {
 	switch w := &r.workers[0]; {
-	case w.fixes == w.outside+w.refused:
+	case w.fixes > 0 && 2*w.refused.Total() > w.fixes:
+		l.add("WARNING", "%s of %d fixes: %s", w.refusedWords(), w.fixes,
+			w.refused.Advice("", 0))
+	case w.fixes == w.outside+w.refused.Total():
 		l.add("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
 			"--from, --to or --time-zone")
 	case onMap == 0:

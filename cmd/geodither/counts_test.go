@@ -377,7 +377,7 @@ func TestCountsSummary(t *testing.T) {
 	for _, words := range []string{
 		"49 windows of 1h0m0s from 2026-10-25 on", "at most e^1 (ε = 1)", "add up to ε = 2",
 		"vehicles ± 7 holds", "fresh and forgotten", "people who travel together",
-		"9, of these 1 outside the days and 1 that no device can have; 2 user-days",
+		"9, of these 1 outside the days and 1 refused (null_island 1); 2 user-days",
 		"the fixes are from 2026-10-20T06:10:00Z to 2026-10-26T11:10:00Z: a window that starts " +
 			"earlier or ends later may have only a part",
 		"leave out 42.9 % of users' windows 09 h 100 % 10 h 100 % 11 h 100 %",

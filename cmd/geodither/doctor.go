@@ -191,6 +191,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 	if err != nil {
 		d.add("counts", doctor.Failure, "%v", err)
 	}
+	doctor.ExamineFirstCounted(ctx, n.Windows, n.Count, d.tell)
 	s := n.Settings
 	doctor.ExamineFleet(ctx, first, s.Zones.Count()-1, float64(s.PerDay)/s.Epsilon, d.tell)
 }

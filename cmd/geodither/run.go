@@ -45,6 +45,7 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			}
 			options.SkipLost, options.AcceptSettings, options.AcceptLost = once.SkipLost,
 				once.AcceptSettings, once.AcceptLost
+			options.AcceptRefused = once.AcceptRefused
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
@@ -73,6 +74,8 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 		"for one start: go on without the changelog, with every user's sum of ε at 0")
 	flags.BoolVar(&once.SkipLost, "skip-lost", false,
 		"for one start: go on where retention removed raw records before they were read")
+	flags.BoolVar(&once.AcceptRefused, "accept-refused", false,
+		"for one start: go on where nearly all of the first raw records would be refused")
 	cli.Required(cmd, "config")
 	return cmd
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -145,6 +147,9 @@ func printReport(out io.Writer, report verify.Report) error {
 	if c := report.Counts; c != nil {
 		fmt.Fprintf(out, "counts: %d windows, %d records, aborted or open %d\n", c.Windows,
 			c.Records, c.NotCommitted)
+		for _, reason := range slices.Sorted(maps.Keys(c.Refused)) {
+			fmt.Fprintf(out, "counts: %d fixes do not count, %s\n", c.Refused[reason], reason)
+		}
 		for _, v := range c.Violations {
 			fmt.Fprintf(out, "counts, offset %d: %s: %s\n", v.Offset, v.Kind, v.Detail)
 		}

@@ -328,17 +328,17 @@ func TestLate(t *testing.T) {
 		if err := w.Process(rec, nil, &fx); err != nil {
 			t.Fatal(err)
 		}
-		if w.late != int64(late) || (fx.State == nil) != (late > 0) || len(fx.Output) > 0 {
-			t.Errorf("%d: %+v, and %d are late", eventMS, fx, w.late)
+		if w.tally.Late != int64(late) || (fx.State == nil) != (late > 0) || len(fx.Output) > 0 {
+			t.Errorf("%d: %+v, and %d are late", eventMS, fx, w.tally.Late)
 		}
 	}
 	own := states{}
 	own.take(w.Changes())
-	if n, more := w.TakeLate(), w.TakeLate(); n != 1 || more != 0 {
+	if n, more := w.Take().Late, w.Take().Late; n != 1 || more != 0 {
 		t.Errorf("%d and then %d are late", n, more)
 	}
-	w.late = 1 // of a transaction that is aborted
-	if err := w.Restored(own.list()); err != nil || w.TakeLate() != 0 {
+	w.tally.Late = 1 // of a transaction that is aborted
+	if err := w.Restored(own.list()); err != nil || w.Take().Late != 0 {
 		t.Error("what was dropped is late:", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
@@ -31,7 +32,7 @@ type Windows struct {
 	changed bool                            // open, or rules
 	until   counts.Date                     // the last day of rules
 	expires bool                            // users' days may have been closed
-	late    int64                           // see TakeLate
+	tally   engine.Tally                    // since the last Take
 	days    map[counts.Date][]counts.Window // scratch
 	state   []byte                          // scratch: a user's
 	own     []task.Change                   // scratch: the partition's
@@ -61,32 +62,96 @@ func NewWindows(
 // Key implements task.Dependencies.Key.
 func (w *Windows) Key(rec task.Record) ([]byte, error) { return w.reader.Key(rec) }
 
-// Process implements task.Processor. A fix that does not count is no dead letter: which fixes those
-// are follows from other fixes of the user.
+// Process implements task.Processor. A fix that does not count is no dead letter. Which fixes count
+// follows from other fixes of the user, so the tally knows only what each fix by itself shows, and
+// neither the cap nor repeats.
 func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	home, ok := w.by.Partition(rec.Key, w.at.Of)
-	if ok && home != w.at.Number {
-		return nil // a second partition would have a second counter of the user's day
-	}
-	return w.reader.Each(rec, func(fix engine.Fix) error {
-		if fix.Refused == nil && fix.Skipped == mapping.NoRule {
-			return w.take(rec, fix, &state, fx)
+	return w.EachFix(rec, func(fix engine.Fix) error {
+		switch {
+		case fix.Skipped != mapping.NoRule:
+			w.tally.RecordsSkipped++
+			w.tally.SkippedByRule[fix.Skipped]++
+			return nil
+		case fix.Refused != nil:
+			w.tally.Refuse(fix.Refused.Reason, rec.Value)
+			return nil
 		}
-		return nil
+		w.tally.Refusals.Sound++
+		return w.take(rec, fix, &state, fx)
 	})
 }
 
-// take counts a fix if it is admitted and its user's day has room for it. state is the user's.
+// EachFix visits the fixes of a record in order. It checks each by itself: what it says, its key,
+// its times, the partition it lies in, and whether its window admits it. No check looks at other
+// fixes. Errors are as in engine.Reader.Each.
+func (w *Windows) EachFix(rec task.Record, visit func(engine.Fix) error) error {
+	return w.settings.EachFix(w.reader, w.by, w.at, rec, visit)
+}
+
+// EachFix is Windows.EachFix of a partition, for whoever reads its records again.
+func (s Settings) EachFix(
+	reader *engine.Reader, by engine.Partitioner, at engine.Partition, rec task.Record,
+	visit func(engine.Fix) error,
+) error {
+	home, known := by.Partition(rec.Key, at.Of)
+	return reader.Each(rec, func(fix engine.Fix) error {
+		switch {
+		case fix.Refused != nil || fix.Skipped != mapping.NoRule:
+		case known && home != at.Number: // which would have a second counter of the user's day
+			fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+		default:
+			s.admit(&fix, rec.Timestamp)
+		}
+		return visit(fix)
+	})
+}
+
+// admit refuses a fix that its window does not admit, and skips one of a day before the first.
+func (s Settings) admit(fix *engine.Fix, appendMS int64) {
+	eventMS := fix.Raw.Timestamp
+	window := s.Plan.At(eventMS)
+	switch {
+	case window.Day < s.First:
+		fix.Skipped = BeforeFirst
+	case s.Admission.Admits(window, eventMS, appendMS):
+	case eventMS > appendMS+s.Admission.MaxAheadMS:
+		fix.Refused = &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+	default:
+		fix.Refused = &schemas.Rejection{Reason: schemas.ReasonAfterGrace}
+	}
+}
+
+// BeforeFirst is the rule, behind those of any mapping, that skips fixes of days before the first
+// one. Rules names it.
+const BeforeFirst = mapping.MaxRules
+
+// Rules are those of an input and BeforeFirst, by their numbers.
+func Rules(input engine.Input) []string {
+	rules := make([]string, BeforeFirst+1)
+	copy(rules, input.Rules())
+	rules[BeforeFirst] = "before counts.first"
+	return rules
+}
+
+// Look says how a sound fix lies to the zones: outside of all, or in one with latitude and
+// longitude exchanged. It is for a look at records before any of them is counted: how many lie in a
+// zone is a true count.
+func (w *Windows) Look(fix schemas.Raw) (step int64, place engine.Placement, err error) {
+	in := func(lat, lon float64) bool {
+		return w.settings.Zones.Of(lat, lon) < int32(w.settings.Zones.Count())-1
+	}
+	place.Outside = !in(fix.Latitude, fix.Longitude)
+	place.Swapped = place.Outside && in(fix.Longitude, fix.Latitude)
+	return 0, place, nil
+}
+
+// take counts a fix that is admitted if its user's day has room for it. state is the user's.
 func (w *Windows) take(
 	rec task.Record, fix engine.Fix, state *[]byte, fx *task.Effects,
 ) error {
 	window := w.settings.Plan.At(fix.Raw.Timestamp)
-	if window.Day < w.settings.First ||
-		!w.settings.Admission.Admits(window, fix.Raw.Timestamp, rec.Timestamp) {
-		return nil
-	}
 	if window.StartMS < w.open.StartMS {
-		w.late++
+		w.tally.Late++
 		return nil
 	}
 	user, err := decodeUser(*state)
@@ -104,13 +169,14 @@ func (w *Windows) take(
 	return nil
 }
 
-// TakeLate is how many fixes since the last call or Restored would have counted in windows that
-// were closed before they came. While clocks and replication keep within SkewMS nothing is late,
-// and the bound of what a user changes holds. Beyond SkewMS it is not promised: how late a fix is
-// read may depend on the records of others.
-func (w *Windows) TakeLate() (n int64) {
-	n, w.late = w.late, 0
-	return n
+// Take returns what has come of fixes since the last call or Restored, and starts again from
+// nothing. Late are those that would have counted in windows that were closed before they came.
+// While clocks and replication keep within SkewMS nothing is late, and the bound of what a user
+// changes holds. Beyond SkewMS it is not promised: how late a fix is read may depend on the records
+// of others.
+func (w *Windows) Take() (t engine.Tally) {
+	t, w.tally = w.tally, engine.Tally{}
+	return t
 }
 
 // windows are those of a day.
@@ -185,7 +251,7 @@ var errRules = errors.New("the rules of counts.time_zone for open days differ fr
 // the first day.
 func (w *Windows) Restored(states []task.Change) error {
 	w.counts = openCounts{windows: map[int64]map[int32]*chunk{}}
-	w.changed, w.expires, w.late = len(states) == 0, true, 0
+	w.changed, w.expires, w.tally = len(states) == 0, true, engine.Tally{}
 	if len(states) == 0 {
 		first := w.settings.Plan.Windows(w.settings.First)
 		if len(first) == 0 {

@@ -274,6 +274,7 @@ func (d *examination) topics(ctx context.Context) {
 		d.within(ctx, "accounts' places", func(ctx context.Context) { d.begun = d.accounts(ctx, n) })
 	}
 	d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
+	d.within(ctx, "first records", func(ctx context.Context) { d.firstRecords(ctx, n) })
 	d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
 	d.within(ctx, "other groups", func(ctx context.Context) { d.others(ctx, n) })
 	if changelog == n {
@@ -292,7 +293,9 @@ var (
 	}, ofRaw...)
 	// ofRaw need the raw topic. Of these, ofChangelog need the changelog too, and ofFixes the last
 	// raw records.
-	ofRaw = slices.Concat([]string{"retention", "timestamps", "raw records", "group"},
+	ofRaw = slices.Concat([]string{
+		"retention", "timestamps", "raw records", "first records", "group",
+	},
 		ofFixes, ofChangelog)
 	ofChangelog = []string{"accounts' places", "changelog"}
 	ofFixes     = []string{"partitioner", "map", "order"}
@@ -432,50 +435,55 @@ const sampleRecords = 1000
 // wrong encoding shows, whether reading is allowed, and how many fixes are late or
 // outside the map.
 func (d *examination) rawRecords(ctx context.Context, partitions int) {
-	seen := newSampled(partitions)
+	seen := service.NewSample(d.o, partitions)
 	read, err := d.fixes(ctx, partitions, func(
 		p *engine.Processor, n int32, r consumer.Record, fix engine.Fix,
 	) error {
-		return seen.look(d.o, p, n, r, fix)
+		_, err := seen.Add(p, n, r, fix)
+		return err
 	})
 	if err != nil {
 		d.add("raw records", Failure, "%v", err)
 		d.skip("the raw records cannot be read", ofFixes...)
 		return
 	}
-	bad := int(seen.refused.Total())
-	advice := d.o.Source().Advice(seen.refused, 0)
-	noDay := seen.refused.Of(schemas.ReasonKeyDestroyed)
-	if seen.skipped > 0 {
+	bad := int(seen.Refused.Total())
+	advice := d.o.Source().Advice(seen.Refused, 0)
+	hopeless := seen.Hopeless(1)
+	noDay := seen.Refused.Of(schemas.ReasonKeyDestroyed)
+	if seen.Skipped > 0 {
 		d.skipped(seen, read)
-		read = seen.seen - seen.skipped // fixes, from here on
+		read = seen.Seen - seen.Skipped // fixes, from here on
 	}
 	switch {
 	case bad > 0 && 2*noDay > int64(bad):
 		// No failure: these may be answered already, and the next ones are of a later day.
 		d.add("raw records", Warning,
 			"%d of the last %d would be refused: %s; the key begins at %v: %s", bad, read,
-			seen.refused.String(), d.o.Key.FirstDay(), advice)
+			seen.Refused.String(), d.o.Key.FirstDay(), advice)
 	case bad > 0 && bad >= read:
 		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)",
-			read, advice, seen.refused.String())
+			read, advice, seen.Refused.String())
+	case hopeless != "":
+		d.add("raw records", Failure, "nearly all of the last %d would be refused: %s", read,
+			hopeless)
 	case 2*bad > read:
 		d.add("raw records", Warning, "%d of the last %d would be refused: %s; %s",
-			bad, read, seen.refused.String(), advice)
+			bad, read, seen.Refused.String(), advice)
 	case bad > 0:
 		d.add("raw records", Warning, "%d of the last %d would be refused: %s",
-			bad, read, seen.refused.String())
+			bad, read, seen.Refused.String())
 	default:
 		d.add("raw records", OK, "the last %d can be used", read)
 	}
-	if seen.ancient > 0 {
+	if seen.Ancient > 0 {
 		d.add("timestamps", Warning, "%d of the last %d fixes are in records with a Kafka "+
 			"timestamp of 1970: their producer sets seconds in place of milliseconds. Brokers "+
-			"delete such records first, and max_ahead refuses their fixes", seen.ancient, seen.seen)
+			"delete such records first, and max_ahead refuses their fixes", seen.Ancient, seen.Seen)
 	}
-	d.partitioner(seen.placed, d.begun)
-	d.usersInOnePartition(seen.users)
-	seen.report(d)
+	d.partitioner(seen.Placed, d.begun)
+	d.usersInOnePartition(seen.Users)
+	d.placesAndOrder(seen)
 }
 
 // visitor gets a fix of a record in partition n.

@@ -31,8 +31,8 @@ type Tally struct {
 	Late, Misplaced, Destroyed                     int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
 	SetCells, Drifts, Exhausted                    int64
-	RecordsSkipped                                 int64                   // by a rule
-	SkippedByRule                                  [mapping.MaxRules]int64 // see Input.Rules
+	RecordsSkipped                                 int64                       // by a rule
+	SkippedByRule                                  [mapping.MaxRules + 1]int64 // see Input.Rules
 
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
@@ -76,7 +76,7 @@ var Numbers = []Number{
 	},
 	{
 		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
-		"records refused, late ones included",
+		"records refused, late ones included; \"counts\" writes no dead letter of them",
 	},
 	{
 		"late", logged, "fixes_late_total", "", func(t *Tally) int64 { return t.Late },
@@ -265,8 +265,12 @@ func (t Tally) Silent() int64 {
 	return t.Skipped + t.Suppressed + t.RecordsSkipped
 }
 
-// Fixes is the number of fixes that were read, without those that a rule skips.
-func (t Tally) Fixes() int64 { return t.RecordsOut + t.DeadLetters + t.Silent() - t.RecordsSkipped }
+// Fixes is the number of fixes that were read, without those that a rule skips. Records that answer
+// no fix, such as those of windows, are not among them.
+func (t Tally) Fixes() int64 {
+	return t.Releases + t.Repeats + t.Predictions + t.DeadLetters + t.Refusals.Sound +
+		t.Silent() - t.RecordsSkipped
+}
 
 // SkippedBy says in words how many records each rule has skipped, as in "_type is location 3,
 // tombstone 1". The names are those of Input.Rules.
@@ -320,9 +324,12 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 	}
 }
 
-// refused counts a dead letter.
-func (t *Tally) refused(reason schemas.Reason, value []byte) {
+// Refuse counts a fix that is refused: a dead letter, or in "counts" one that does not count.
+func (t *Tally) Refuse(reason schemas.Reason, value []byte) {
 	t.DeadLetters++
+	if reason == schemas.ReasonWrongPartition {
+		t.Misplaced++
+	}
 	t.Refusals.Add(reason, value)
 }
 

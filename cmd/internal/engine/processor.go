@@ -307,10 +307,7 @@ func (p *Processor) reject(
 	if p.value, err = p.at.reject(p.value, p.out, rec, number, reason, fx); err != nil {
 		return p.failure(rec, err)
 	}
-	if reason == schemas.ReasonWrongPartition {
-		p.tally.Misplaced++
-	}
-	p.tally.refused(reason, rec.Value)
+	p.tally.Refuse(reason, rec.Value)
 	return nil
 }
 

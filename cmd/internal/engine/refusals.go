@@ -106,6 +106,12 @@ var advice = map[schemas.Reason]string{
 	schemas.ReasonSeveralUsers: "records hold fixes of several users, and a user's state is in " +
 		"the partition of the user's key: split each record before it, so that it has one user's " +
 		"fixes and key, with Redpanda Connect's unarchive or a transform of Kafka Connect",
+	schemas.ReasonLatitudeOutOfRange: "are latitude and longitude swapped, or written as whole " +
+		"numbers?",
+	schemas.ReasonAfterGrace: "fixes come later than counts.grace after their window: history, " +
+		"devices that send late, or times of another zone",
+	schemas.ReasonProducerTime: "records from before the raw topic got its brokers' times do not " +
+		"count",
 	schemas.ReasonLate: "a user's fixes have to come in order, step by step: are there two feeds " +
 		"of the same users?",
 }
@@ -124,6 +130,8 @@ const SwappedAdvice = "latitude and longitude look swapped: the other way round 
 type Refusals struct {
 	ByReason  [maxReasons]int64    // in the order of schemas.Reasons
 	ByOpening [len(openings)]int64 // of those that are recognised
+	// Sound is how many fixes were not refused, where no other number of a Tally has them.
+	Sound int64
 }
 
 // Add counts a refused record of that value.

@@ -375,7 +375,7 @@ func (p *SmoothProcessor) write(
 func (p *SmoothProcessor) reject(rec task.Record, reason schemas.Reason, fx *task.Effects) error {
 	var err error
 	p.value, err = p.at.reject(p.value, p.out, rec, 0, reason, fx)
-	p.tally.refused(reason, rec.Value)
+	p.tally.Refuse(reason, rec.Value)
 	return err
 }
 

@@ -137,6 +137,13 @@ func (b *Board) Failed() {
 	b.move(Failed)
 }
 
+// Holds says why raw records wait and are not processed; empty: they do not.
+func (b *Board) Holds(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shown.Holds = why
+}
+
 // move goes to another phase, unless the instance is about to end.
 func (b *Board) move(to Phase) {
 	if now := b.shown.Phase; now != Failed && (now != Draining || to == Failed) {
@@ -336,7 +343,7 @@ func (b *Board) look() Status {
 	if s.Phase == Running {
 		s.Phase = partitionPhases[furthest]
 	}
-	s.Ready = s.Phase == Running && away == 0
+	s.Ready = s.Phase == Running && away == 0 && s.Holds == ""
 	return s
 }
 

@@ -53,6 +53,7 @@ var events = []event{
 	{"kafka_still_away", "calls to Kafka still fail"},
 	{"kafka_back", "contact restored"},
 	{"kafka_throttled", "brokers throttle this client"},
+	{"records_held", "raw records wait until it is known"},
 	{"records_refused", "most records are refused"},
 	{"records_refused", "every record is refused"},
 	{"many_refused", "more than a tenth of the records is refused"},

@@ -59,7 +59,7 @@ func source(b *Board) Source {
 		Build: Build{Version: "v1", Revision: "abc", Go: "go1"},
 		Settings: Settings{
 			Fingerprint: "00ff", Mechanism: "codebook", Epsilon: 2, ModelID: "m",
-			rules: []string{"", "tombstone", "speed > 1", "speed > 1"},
+			Rules: []string{"", "tombstone", "speed > 1", "speed > 1"},
 		},
 		Service: Service{Group: "fleet", Input: "raw", Output: "out"},
 		Board:   b, Counters: new(engine.Counters),
@@ -408,7 +408,7 @@ func TestStatus(t *testing.T) {
 	s.Counters.Book(engine.Tally{
 		RecordsIn: 10, RecordsOut: 9, Releases: 9, DeadLetters: 1, Transactions: 1, Epsilon: 18,
 		Refusals: refused, RecordsSkipped: 7,
-		SkippedByRule: [mapping.MaxRules]int64{1: 1, 2: 2, 3: 4},
+		SkippedByRule: [mapping.MaxRules + 1]int64{1: 1, 2: 2, 3: 4},
 	})
 	_, metrics := get(t, h, "/metrics")
 	for _, line := range []string{

@@ -156,6 +156,7 @@ func (s Source) readiness() Readiness {
 	for _, stage := range s.stages()[1:] {
 		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
 			r.Ready, r.Phase, r.KafkaAwaySeconds = false, other.Phase, other.KafkaAwaySeconds
+			r.Holds = other.Holds
 		}
 	}
 	return r

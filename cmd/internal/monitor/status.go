@@ -59,8 +59,8 @@ type Settings struct {
 	ModelID             string  `json:"model_id"`              // of the first version
 	EncodingRaw         string  `json:"encoding_raw"`          // under input its preset or format
 	EncodingSanitized   string  `json:"encoding_sanitized"`
-	// rules are the names of the rules that skip fixes, by their numbers; an empty one is no rule.
-	rules []string
+	// Rules are the names of the rules that skip fixes, by their numbers; an empty one is no rule.
+	Rules []string `json:"-"`
 }
 
 // fingerprintBytes is the part of a fingerprint that is its hash; digests follow it.
@@ -79,7 +79,7 @@ func NewSettings(s engine.Settings) Settings {
 		ModelID:             s.Model.ID(),
 		EncodingRaw:         s.Input.Encoding(s.RawEncoding),
 		EncodingSanitized:   string(s.SanitizedEncoding),
-		rules:               s.Input.Rules(),
+		Rules:               s.Input.Rules(),
 	}
 }
 
@@ -96,6 +96,8 @@ type Readiness struct {
 	Phase Phase `json:"phase"`
 	// KafkaAwaySeconds is how long calls to Kafka have failed by now, if they do.
 	KafkaAwaySeconds float64 `json:"kafka_away_seconds,omitempty"`
+	// Holds says why raw records wait: nearly all so far would be refused. Missing: they do not wait.
+	Holds string `json:"holds,omitempty"`
 	// Partitions are those that are assigned, by their number.
 	Partitions map[string]Progress `json:"partitions,omitempty"`
 }
@@ -209,7 +211,7 @@ func (s Source) Status() Status {
 		}
 	}
 	now.Skipped = map[string]int64{}
-	for i, rule := range s.Settings.rules {
+	for i, rule := range s.Settings.Rules {
 		if rule != "" { // rules of one name are taken together
 			now.Skipped[rule] += now.tally.SkippedByRule[i]
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
@@ -70,11 +71,24 @@ func (r *reporter) alarm(now engine.Tally) {
 
 // refused are the attributes of a warning about refused records, with what is likely wrong.
 func (r *reporter) refused(t engine.Tally, in int64) []any {
-	return []any{
-		"records", in, "refused", t.DeadLetters, "reasons", t.Refusals.String(),
-		"likely", r.options.Source().Advice(t.Refusals, t.OutsideSwapped),
-		"topic", r.options.Topics.DeadLetters,
+	return r.letters("records", in, "refused", t.DeadLetters, "reasons", t.Refusals.String(),
+		"likely", r.options.Source().Advice(t.Refusals, t.OutsideSwapped))
+}
+
+// letters adds the topic that says where refused records are, if there is one.
+func (r *reporter) letters(attrs ...any) []any {
+	if r.options.Topics.NoDeadLetters {
+		return attrs
 	}
+	return append(attrs, "topic", r.options.Topics.DeadLetters)
+}
+
+// rules are the names of the rules that skip fixes, by their numbers.
+func (r *reporter) rules() []string {
+	if _, counts := r.job.(*countingJob); counts {
+		return counting.Rules(r.options.Input)
+	}
+	return r.options.Input.Rules()
 }
 
 // report is made every reportInterval.
@@ -94,17 +108,17 @@ const skippedRecords = 100
 func (r *reporter) warn(now engine.Tally) {
 	r.alarm(now)
 	t, in := r.since(now)
-	if t.RecordsSkipped >= skippedRecords && in == 0 {
+	// That a backlog of days before counts.first is skipped is how a group starts.
+	if t.RecordsSkipped-t.SkippedByRule[counting.BeforeFirst] >= skippedRecords && in == 0 {
 		r.log.Warn("a rule of the section input skips every record", "records", t.RecordsSkipped,
-			"by_rule", t.SkippedBy(r.options.Input.Rules()))
+			"by_rule", t.SkippedBy(r.rules()))
 	}
 	if !r.warned && 10*t.DeadLetters > in {
-		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
-			"where they are", r.refused(t, in)...)
+		r.log.Warn("more than a tenth of the records is refused", r.refused(t, in)...)
 	}
 	if t.Misplaced > 0 {
-		r.log.Warn(misplacedWarning, "records", in, "misplaced", t.Misplaced,
-			"partitioner", r.options.Partitioner, "topic", r.options.Topics.DeadLetters)
+		r.log.Warn(misplacedWarning, r.letters("records", in, "misplaced", t.Misplaced,
+			"partitioner", r.options.Partitioner)...)
 	}
 	if t.Destroyed > 0 {
 		r.log.Warn("fixes were refused since the noise key of their day was destroyed "+

@@ -64,6 +64,7 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		}
 		d.Eraser = new(counting.Eraser)
 		log := s.log.With("partition", at.Number)
+		taken := w.Take
 		if input, ok := d.Input.(*partitionLog); ok && !c.producersTimes {
 			input.appended = func(ctx context.Context) error {
 				return CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
@@ -71,8 +72,16 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 			input.leftOut = func(offset int64) {
 				log.Warn("records that have their producers' times do not count", "offset", offset)
 			}
+			taken = func() engine.Tally {
+				t := w.Take()
+				for ; input.left > 0; input.left-- {
+					t.RecordsIn++
+					t.Refuse(schemas.ReasonProducerTime, nil)
+				}
+				return t
+			}
 		}
-		return &stage{counter: w, key: w.Key, late: w.TakeLate, log: log}, nil
+		return &stage{counter: w, key: w.Key, taken: taken, log: log}, nil
 	}, check: func(ctx context.Context) error {
 		err := engine.OneAccount(s.options.Partitioner, s.options.Source(), int(s.partitions))
 		if err == nil {
@@ -115,7 +124,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		began := time.Now().UnixMilli()
 		return &stage{counter: t, key: func(rec task.Record) ([]byte, error) {
 			return rec.Key, nil
-		}, late: func() int64 { return 0 }, due: func() int64 {
+		}, taken: func() engine.Tally { return engine.Tally{} }, due: func() int64 {
 			return settings.DueMS(cmp.Or(t.PublishedMS(), began), at.Number, at.Of)
 		}}, nil
 	}, check: s.checkKept})
@@ -147,6 +156,12 @@ func (j *countingJob) begin(ctx context.Context) error {
 		return err
 	}
 	return j.service.patiently(ctx, func() error { return j.check(ctx) })
+}
+
+// judge implements judging, for fixes.
+func (j *countingJob) judge(at engine.Partition) (judge, error) {
+	o := j.service.options
+	return counting.NewWindows(j.settings, o.Source(), o.Partitioner, at, 1)
 }
 
 func (j *countingJob) started() []any {
@@ -340,27 +355,28 @@ type counter interface {
 type stage struct {
 	counter
 	key    func(task.Record) ([]byte, error)
-	late   func() int64 // takes how many fixes came after their window was closed
-	due    func() int64 // DueMS; nil: nothing is
+	taken  func() engine.Tally // what the counter counts itself, since the last call
+	due    func() int64        // DueMS; nil: nothing is
 	log    *slog.Logger
 	warned bool // of late
-	tally  engine.Tally
+	in     int64
+	out    int64
 	next   int64
 }
 
 // Process implements task.Processor.
 func (p *stage) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	p.tally.RecordsIn++
+	p.in++
 	p.next = rec.Offset + 1
 	err := p.counter.Process(rec, state, fx)
-	p.tally.RecordsOut += int64(len(fx.Output))
+	p.out += int64(len(fx.Output))
 	return err
 }
 
 // Passed implements task.Partitioned.
 func (p *stage) Passed(ms int64, fx *task.Effects) error {
 	err := p.counter.Passed(ms, fx)
-	p.tally.RecordsOut += int64(len(fx.Output))
+	p.out += int64(len(fx.Output))
 	return err
 }
 
@@ -380,8 +396,10 @@ func (p *stage) Use([]engine.Amended) {}
 
 // Take implements Processor.
 func (p *stage) Take() (t engine.Tally, next int64) {
-	t, p.tally = p.tally, engine.Tally{}
-	if t.Late = p.late(); t.Late > 0 && !p.warned {
+	t = p.taken()
+	t.RecordsIn, t.RecordsOut = t.RecordsIn+p.in, p.out
+	p.in, p.out = 0, 0
+	if t.Late > 0 && !p.warned {
 		p.warned = true
 		p.log.Warn("fixes came after their window was closed and do not count: set the clocks "+
 			"of brokers and of this machine right, or raise counts.skew", "fixes", t.Late)

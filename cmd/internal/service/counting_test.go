@@ -35,7 +35,8 @@ type countedFleet struct {
 	windows, totals service.Options
 	settings        counting.Settings
 	fixes           []countedFix
-	trust           bool // the times of producers
+	trust           bool                // the times of producers
+	counters        [2]*engine.Counters // of the two services that were started last
 }
 
 // countedFix is a fix with the time at which it was appended.
@@ -126,7 +127,8 @@ func (f *countedFleet) startWith(t *testing.T, folder string, common *service.Co
 	} {
 		o := []service.Options{f.windows, f.totals}[i]
 		o.StateDir += fmt.Sprint(folder, i)
-		o.Logger, o.Counters = log.Logger(), new(engine.Counters)
+		f.counters[i] = new(engine.Counters)
+		o.Logger, o.Counters = log.Logger(), f.counters[i]
 		s, err := create(o, common)
 		servicetest.OK(t, err)
 		s.SetClient(network.Client(f.w.Addr))

@@ -43,3 +43,6 @@ func (c *Counting) TrustProducers() { c.producersTimes = true }
 
 // StartsAt sets the time by which the first day is chosen.
 func (c *Counting) StartsAt(now time.Time) { c.now = func() time.Time { return now } }
+
+// SetHoldQuiet sets how long records are held for others to come.
+func (s *Service) SetHoldQuiet(d time.Duration) { s.holdQuiet = d }

@@ -27,6 +27,12 @@ type job interface {
 	work(at engine.Partition, d *task.Dependencies, o *task.Options) (Processor, error)
 }
 
+// judging is a job whose input is looked at before anything of it is processed.
+type judging interface {
+	// judge returns what says of a partition's records what would become of them.
+	judge(at engine.Partition) (judge, error)
+}
+
 // Fingerprints tell whether two instances, or one and its predecessor, would write the same bytes.
 type Fingerprints interface {
 	// Fingerprint is in the changelog's marks, GroupFingerprint in what instances tell each other.

@@ -21,6 +21,8 @@ type partitionLog struct {
 	appended func(ctx context.Context) error
 	leftOut  func(offset int64) // is told the first one that is left out, after each check
 	checked  int64
+	left     int64 // how many were left out since somebody took the number
+	reached  int64 // the offset up to which they were counted
 }
 
 // Fetch implements task.Log.
@@ -37,10 +39,14 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 			if err := l.check(ctx, r.Offset, got.StableEnd); err != nil {
 				return task.Batch{}, err
 			}
+			if r.Offset >= l.reached {
+				l.left++
+			}
 			continue
 		}
 		l.records = append(l.records, topics.Record(r))
 	}
+	l.reached = max(l.reached, got.Next)
 	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
 }
 

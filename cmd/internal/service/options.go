@@ -68,6 +68,10 @@ type Options struct {
 	// stops with an error. Meant for one start.
 	AcceptLost bool
 
+	// AcceptRefused goes on where nearly all of the first raw records would be refused. Otherwise
+	// the service stops before it processes one. Meant for one start.
+	AcceptRefused bool
+
 	Logger   *slog.Logger     // default slog.Default()
 	Counters *engine.Counters // default a new one
 	Board    *monitor.Board   // for observers of the service; default: there are none

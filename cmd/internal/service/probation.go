@@ -5,91 +5,106 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // ErrPartitioner says that the raw topic's first records mostly lie in other partitions
 // than the configured partitioner puts them.
 var ErrPartitioner = errors.New("the producers of the raw topic use another partitioner")
 
-// probationRecords is how many of a partition's first records under the settings in force
-// are looked at before the partition is trusted.
+// probationRecords is how many of a partition's first records under the settings in force are
+// looked at that nothing refuses, before the partition is trusted.
 const probationRecords = 100
 
-// probationLooks is how many records are looked at for that, in each partition: most may be
-// unfit to say anything, and each start looks at them again.
-const probationLooks = 10_000
+// probationLooks is how many records are looked at for that, in each partition.
+const probationLooks = 1000
 
-// probation looks at the first records of the raw topic, so that a service whose
-// partitioner is not the producers' stops instead of refusing most of what it reads.
+// holdQuiet is how long records are held for others to come, which say whether the topic can be
+// used. Devices report every few seconds, or not at all.
+const holdQuiet = 10 * time.Second
+
+// probation looks at the first records of the raw topic, so that a service whose settings are not
+// the producers' stops instead of refusing most of what it reads: for the partitioner
+// (account.Placement.Mostly), or for whatever reason (Sample.Hopeless).
 //
-// The first records are those from the offset on at which the settings came into force,
-// which the changelog's mark has. So a restart looks at the same records again. Those
-// that are there when the service starts are looked at before it joins its group:
-// nothing is released or refused then. Where there are fewer, each partition's next
-// records are looked at when they are fetched, before any of them is processed. The
-// evidence of all partitions is one, since it is about the producers.
+// The first records are those from the offset on at which the settings came into force, which the
+// changelog's mark has. So a restart looks at the same records again. Of those that are processed
+// by now, only the sound ones say whether the settings are right. Those that are there when the
+// service starts are looked at before it joins its group: nothing is released or refused then.
+// Where there are fewer, each partition's next records are looked at when they are fetched, before
+// any of them is processed. The evidence of all partitions is one, since it is about the producers.
 //
-// A partition's later records are judged one by one and never stop the service: a
-// single producer that is set up wrongly must not stop everybody.
+// Where fewer than leastJudged fixes are there, and most would be refused, the records are held and
+// not processed until there are as many, or none has come for holdQuiet. Once judged, the topic's
+// later records are judged one by one and never stop the service: a single producer that is set up
+// wrongly must not stop everybody.
 type probation struct {
 	by    engine.Partitioner
 	topic string
-	begun bool                       // users may have states by now
-	sound func(consumer.Record) bool // it would be accepted, apart from its place
+	begun bool // users may have states by now
+	quiet time.Duration
+	log   *slog.Logger
+	board *monitor.Board
 
-	mu    sync.Mutex
-	seen  *account.Placement
-	parts []probationer // by partition
+	mu     sync.Mutex
+	sample *Sample
+	free   bool // nothing is refused too often, or it was accepted
+	held   bool
+	grown  time.Time     // when the sample has grown last
+	parts  []probationer // by partition
 }
 
 // probationer is what is left to do for one partition.
 type probationer struct {
-	left int   // sound records to look at
-	most int   // records to look at, sound or not
-	next int64 // offset of the first that was not looked at
+	judge judge
+	left  int   // records that nothing refuses, to look at
+	most  int   // records to look at, refused or not
+	next  int64 // offset of the first that was not looked at
+
+	processed int64 // offset of the first that was not processed before the start
 }
 
-// newProbation makes one for a raw topic. It is nil where no record can be misplaced.
-func newProbation(o Options, partitions int) (*probation, error) {
-	if o.Partitioner == engine.AnyPartitioner || partitions == 1 {
-		return nil, nil //nolint:nilnil // there is nothing to look at
+// newProbation makes one for a raw topic.
+func newProbation(o Options, partitions int) *probation {
+	return &probation{
+		by: o.Partitioner, topic: o.Topics.Raw, log: o.Logger, board: o.Board,
+		sample: NewSample(o, partitions), free: o.AcceptRefused,
+		parts: make([]probationer, partitions),
 	}
-	reader, err := engine.NewReader(o.Source())
-	if err != nil {
-		return nil, err
-	}
-	p := &probation{
-		by: o.Partitioner, topic: o.Topics.Raw,
-		seen: account.NewPlacement(partitions), parts: make([]probationer, partitions),
-	}
-	p.sound = func(r consumer.Record) (sound bool) {
-		err := reader.Each(topics.Record(r), func(fix engine.Fix) error {
-			sound = sound || fix.Refused == nil && fix.Skipped == mapping.NoRule
-			return nil
-		})
-		return sound && err == nil
-	}
-	return p, nil
 }
 
-// begin says from which offset on a partition's first records lie.
-func (p *probation) begin(partition int32, at int64) {
+// begin says from which offset on a partition's first records lie, and up to where they are
+// processed.
+func (p *probation) begin(partition int32, since, next int64, by judge) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parts[partition] = probationer{left: probationRecords, most: probationLooks, next: at}
+	p.parts[partition] = probationer{by, probationRecords, probationLooks, since, next}
 }
 
-// look takes the records of a partition from an offset on and up to next, in order.
+// goOn goes over to the records that are not processed.
+func (p *probation) goOn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sample.forgive()
+	for n := range p.parts {
+		part := &p.parts[n]
+		part.most, part.next = probationLooks, max(part.next, part.processed)
+	}
+}
+
+// look takes the records of a partition from an offset on and up to next, in order. An error says
+// that a record cannot be read now: the service meets it again, and waits.
 func (p *probation) look(partition int32, at, next int64, records []consumer.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,38 +113,76 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 		part.left = 0 // another instance had the partition meanwhile, and has looked
 	}
 	for _, r := range records {
-		if part.left == 0 {
+		if part.left == 0 || part.most == 0 {
 			break
 		}
 		if r.Offset < part.next {
 			continue
 		}
-		if p.sound(r) {
+		if p.good(part.judge, partition, r) {
 			part.left--
-			p.seen.Add(r.Key, partition)
 		}
-		if part.most--; part.most == 0 {
-			part.left = 0
-		}
+		part.most--
+		p.grown = time.Now()
 	}
 	part.next = max(part.next, next)
 }
 
-// verdict is an ErrPartitioner if what was looked at is mostly misplaced.
+// good adds a record to the sample, and reports whether it has a fix that nothing refuses.
+func (p *probation) good(by judge, partition int32, r consumer.Record) (good bool) {
+	err := by.EachFix(topics.Record(r), func(fix engine.Fix) error {
+		one, err := p.sample.Add(by, partition, r, fix)
+		good = good || one
+		return err
+	})
+	return good && err == nil
+}
+
+// verdict is an ErrPartitioner if what was looked at is mostly misplaced, and an ErrRefused if
+// nearly all of it would be refused.
 func (p *probation) verdict() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.seen.Mostly(p.by) {
+	if p.by != engine.AnyPartitioner && p.sample.Placed.Mostly(p.by) {
+		return fmt.Errorf("%w: %s", ErrPartitioner,
+			p.sample.Placed.Advice(p.by, p.topic, p.begun))
+	}
+	if p.free {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrPartitioner, p.seen.Advice(p.by, p.topic, p.begun))
+	if why := p.sample.Hopeless(leastJudged); why != "" {
+		p.board.Holds(why)
+		return fmt.Errorf("%w: in %s %s; or start once with --accept-refused", ErrRefused, p.topic,
+			why)
+	}
+	all, _ := p.sample.judged()
+	p.free = all >= leastJudged
+	return nil
+}
+
+// holds reports whether records have to wait for a verdict.
+func (p *probation) holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all, refused := p.sample.judged()
+	hold := !p.free && 2*refused > all && time.Since(p.grown) < p.quiet
+	if why := p.sample.Hopeless(1); hold && !p.held {
+		p.log.Warn("raw records wait until it is known whether nearly all would be refused",
+			"fixes", all, "refused", refused, "reasons", p.sample.all.String(), "likely", why)
+		p.board.Holds(why)
+	} else if !hold && p.held {
+		p.board.Holds("")
+	}
+	p.held = hold
+	return hold
 }
 
 // over reports whether nothing is left to look at in a partition.
 func (p *probation) over(partition int32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.parts[partition].left == 0
+	part := &p.parts[partition]
+	return part.left == 0 || part.most == 0
 }
 
 // checkPlacement looks at the first records that the raw topic has by now, and keeps
@@ -159,56 +212,98 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 	return s.lookAtRaw(ctx, begun)
 }
 
-// lookAtRaw is the part of checkPlacement about the raw topic. begun says that users may have
-// states.
-func (s *Service) lookAtRaw(ctx context.Context, begun bool) (err error) {
-	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil ||
-		s.probation == nil {
-		return err
-	}
-	s.probation.begun = begun
-	for n := range s.partitions {
-		if err := s.lookFirst(ctx, n); err != nil {
-			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)
-		}
-	}
-	return s.probation.verdict()
-}
-
-// lookFirst looks at the first records of one partition.
-func (s *Service) lookFirst(ctx context.Context, n int32) error {
-	f, err := consumer.NewFetcher(s.client, s.options.Topics.Raw, n, consumer.FetcherOptions{
-		Options: wire.Options{RetryTimeout: s.patience},
-	})
-	if err != nil {
-		return err
-	}
-	var first, end, from int64
-	err = s.patiently(ctx, func() (err error) {
-		if first, end, err = f.Bounds(ctx); err != nil {
-			return err
-		}
-		from, err = s.firstOffset(ctx, n, first)
-		return err
-	})
-	if err != nil || from < first {
-		return err // retention has removed some since they were processed, and so looked at
-	}
-	s.probation.begin(n, from)
-	for at := from; at < end && !s.probation.over(n); {
-		var got consumer.Fetched
-		err := s.patiently(ctx, func() (err error) {
-			got, err = f.Fetch(ctx, at)
-			return err
-		})
+// LookFirst looks at the raw records with which a start would begin, in so many partitions, and
+// changes nothing. begun says that users may have states. An error is one that a start would end
+// with.
+func (s *Service) LookFirst(ctx context.Context, partitions int, begun bool) error {
+	s.partitions = int32(partitions)
+	if j, counts := s.job.(*countingJob); counts {
+		err := s.patiently(ctx, func() error { return j.find(ctx, s.client, s.patience) })
 		if err != nil {
 			return err
 		}
-		s.probation.look(n, at, got.Next, got.Records)
-		at = got.Next
 	}
-	return nil
+	return s.lookAtRaw(ctx, begun)
 }
+
+// lookAtRaw is the part of checkPlacement about the raw topic. begun says that users may have
+// states.
+func (s *Service) lookAtRaw(ctx context.Context, begun bool) error {
+	p := newProbation(s.options, int(s.partitions))
+	p.begun, p.quiet, s.probation = begun, s.holdQuiet, p
+	readers := make([]*topics.Reader, s.partitions)
+	for n := range s.partitions {
+		var err error
+		if readers[n], err = s.lookBegin(ctx, n); err == nil {
+			err = s.lookOn(ctx, n, readers[n], p.parts[n].processed)
+		}
+		if err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)
+		}
+	}
+	p.goOn()
+	for n := range s.partitions {
+		if err := s.lookOn(ctx, n, readers[n], math.MaxInt64); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)
+		}
+	}
+	return p.verdict()
+}
+
+// lookBegin finds where the first records of a partition are, and returns what reads them.
+func (s *Service) lookBegin(ctx context.Context, n int32) (*topics.Reader, error) {
+	raw := s.options.Topics.Raw
+	own, err := s.job.(judging).judge(engine.Partition{
+		Topic: raw, Number: n, Of: int(s.partitions),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var r *topics.Reader
+	var since, next int64
+	err = s.patiently(ctx, func() (err error) {
+		r, err = topics.Open(ctx, s.client, raw, n, consumer.FetcherOptions{
+			Options: wire.Options{RetryTimeout: s.patience},
+		})
+		if err == nil {
+			since, next, err = s.firstOffset(ctx, n, r.First)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if since < r.First {
+		s.probation.free = true // retention has removed some since they were processed
+		return nil, nil         //nolint:nilnil // there is nothing to look at
+	}
+	s.probation.begin(n, since, next, own)
+	return r, nil
+}
+
+// lookOn looks at a partition's records up to an offset, as far as it takes.
+func (s *Service) lookOn(ctx context.Context, n int32, r *topics.Reader, until int64) error {
+	p := s.probation
+	if r == nil || p.over(n) {
+		return nil
+	}
+	return s.patiently(ctx, func() error {
+		err := r.Scan(ctx, p.parts[n].next, min(r.End, until), func(rec consumer.Record) error {
+			p.look(n, p.parts[n].next, rec.Offset+1, []consumer.Record{rec})
+			if p.over(n) {
+				return errLooked
+			}
+			return nil
+		})
+		if errors.Is(err, errLooked) {
+			return nil
+		}
+		return err
+	})
+}
+
+// errLooked ends a look at a partition.
+var errLooked = errors.New("enough records have been looked at")
 
 // patiently calls Kafka again, as long as that may help, and logs it.
 func (s *Service) patiently(ctx context.Context, call func() error) error {
@@ -222,29 +317,32 @@ func (s *Service) patiently(ctx context.Context, call func() error) error {
 // firstOffset is the raw offset from which on a partition is processed under the
 // settings in force: the changelog's last mark has it, or says where other settings end.
 // A partition without a mark begins at the group's offset, where somebody has chosen
-// one, or at the first record.
-func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64, error) {
+// one, or at the first record. Up to next it is processed.
+func (s *Service) firstOffset(
+	ctx context.Context, n int32, first int64,
+) (since, next int64, err error) {
 	t := s.options.Topics
 	mark, found, err := topics.LastMark(ctx, s.client, t.Changelog, n)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case found && bytes.Equal(mark.Settings, s.job.Fingerprint()):
-		return mark.Since, nil
+		return mark.Since, mark.Input, nil
 	case found:
-		return max(mark.Input, first), nil
+		at := max(mark.Input, first)
+		return at, at, nil
 	}
 	at, chosen, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: s.patience},
 		s.options.Group, t.Raw, n)
 	switch {
 	case errors.Is(err, wire.ErrTemporary):
-		return first, nil // an instance was killed in its first transaction: nothing is committed
+		return first, first, nil // one was killed in its first transaction: nothing is committed
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case chosen:
-		return max(at, first), nil
+		first = max(at, first)
 	}
-	return first, nil
+	return first, first, nil
 }
 
 // guarded is an input whose records are looked at before any of them is processed, as
@@ -273,6 +371,16 @@ func (g *guarded) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 		<-ctx.Done()
 		return task.Batch{}, readRemedy(ctx.Err())
 	}
+	if len(batch.Records) > 0 && g.probation.holds() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(holdLook):
+		}
+		return task.Batch{Next: offset, StableEnd: batch.StableEnd}, nil
+	}
 	g.over = g.probation.over(g.partition)
 	return batch, nil
 }
+
+// holdLook is how often it is looked whether held records can go on.
+const holdLook = 100 * time.Millisecond

@@ -32,6 +32,16 @@ func (j *sanitizing) try(v *engine.Version) (any, error) { return j.Try(v) }
 
 func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPlacement(ctx) }
 
+// judge implements judging.
+func (j *sanitizing) judge(at engine.Partition) (judge, error) {
+	p, err := engine.NewProcessor(j.Settings, at)
+	if err != nil {
+		return nil, err
+	}
+	p.Use(engine.FromTheStart(j.service.options.Later))
+	return p, nil
+}
+
 func (j *sanitizing) started() []any {
 	o := j.service.options
 	return []any{

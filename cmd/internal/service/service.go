@@ -48,6 +48,7 @@ type Service struct {
 
 	census *census // nil: nobody asks
 
+	holdQuiet time.Duration
 	probation *probation // nil: nothing to look at, as in a replay, or not begun
 
 	mu      sync.Mutex
@@ -72,7 +73,7 @@ func host(o Options) *Service {
 		options: o, client: o.Client(), log: o.Logger, census: counted,
 		timeline: newTimeline(o.Later, o.Logger), watchEvery: watchInterval,
 		alarmEvery: alarmInterval, outages: newOutages(o.Logger), changelogEvery: changelogEvery,
-		patience: CallPatience, openStore: state.Open,
+		patience: CallPatience, openStore: state.Open, holdQuiet: holdQuiet,
 	}
 }
 
@@ -176,6 +177,7 @@ func (s *Service) announce() {
 		{"--accept-lost-account", s.options.AcceptLost},
 		{"--accept-settings", s.options.AcceptSettings},
 		{"--skip-lost", s.options.SkipLost},
+		{"--accept-refused", s.options.AcceptRefused},
 	} {
 		if once.set {
 			s.log.Warn("a flag for one start is set: take it out, or the next loss goes on unseen",

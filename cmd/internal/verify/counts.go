@@ -46,7 +46,7 @@ func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
 	o.Days = cmp.Or(o.Days, 31)
 	c := &recount{
 		o: o, client: o.Totals.Client(), zones: map[string]int32{},
-		report: CountsReport{Violations: []Violation{}},
+		report: CountsReport{Violations: []Violation{}, Refused: map[string]int64{}},
 	}
 	err := c.run(ctx)
 	if missing, ok := errors.AsType[*admin.MissingTopicsError](err); ok {
@@ -89,8 +89,9 @@ type recount struct {
 // rawReading is a raw partition, and the offset of the first record that may count in the next
 // part.
 type rawReading struct {
-	log  *topics.Reader
-	next int64
+	log     *topics.Reader
+	next    int64
+	counted int64 // the offset up to which refused fixes are in the report
 }
 
 // countedDay is what counts on a day.
@@ -217,7 +218,7 @@ func (c *recount) open(ctx context.Context, p int32) error {
 	if err != nil {
 		return err
 	}
-	c.raw[p] = rawReading{log, log.First}
+	c.raw[p] = rawReading{log: log, next: log.First}
 	if log.First > 0 { // what retention has removed was appended before the first one, or by now
 		gone := time.Now().UnixMilli()
 		at := log.Cursor(log.First, log.End)
@@ -242,7 +243,7 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	if err != nil {
 		return err
 	}
-	at := &c.raw[p]
+	at, own := &c.raw[p], engine.Partition{Number: p, Of: int(c.settings.Partitions)}
 	from, found := at.next, false
 	// Whether a record counts on a day follows from its own times. A zone's day lies within a day
 	// of the same date in UTC, and append times go back by much less than a day.
@@ -251,6 +252,10 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	endMS := int64(c.before)*day + 3*day + c.settings.Admission.GraceMS
 	err = at.log.Scan(ctx, from, at.log.End, func(r consumer.Record) error {
 		if !r.Appended && !c.o.Count.TrustsProducers() {
+			if r.Offset >= at.counted {
+				at.counted = r.Offset + 1
+				c.report.Refused[string(schemas.ReasonProducerTime)]++
+			}
 			return nil // its time is the producer's, and says nothing about later records
 		}
 		if !found && r.Timestamp >= nextMS {
@@ -259,18 +264,20 @@ func (c *recount) count(ctx context.Context, p int32) error {
 		if r.Timestamp > endMS {
 			return errBeyond
 		}
-		home, ok := o.Partitioner.Partition(r.Key, int(c.settings.Partitions))
-		if ok && home != p {
-			return nil
-		}
 		rec := topics.Record(r)
 		user, err := reader.Key(rec)
 		if err != nil {
 			return err
 		}
-		return reader.Each(rec, func(fix engine.Fix) error {
-			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
-				c.take(string(user), fix.Raw, r.Timestamp)
+		again := r.Offset < at.counted // by an earlier part
+		at.counted = max(at.counted, r.Offset+1)
+		return c.settings.EachFix(reader, o.Partitioner, own, rec, func(fix engine.Fix) error {
+			switch {
+			case fix.Skipped != mapping.NoRule:
+			case fix.Refused == nil:
+				c.take(string(user), fix.Raw)
+			case !again:
+				c.report.Refused[string(fix.Refused.Reason)]++
 			}
 			return nil
 		})
@@ -284,11 +291,11 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	return err
 }
 
-// take counts a fix.
-func (c *recount) take(user string, fix schemas.Raw, appendedMS int64) {
+// take counts a fix that its window admits.
+func (c *recount) take(user string, fix schemas.Raw) {
 	s := c.settings
 	w := s.Plan.At(fix.Timestamp)
-	if w.Day < c.from || w.Day >= c.before || !s.Admission.Admits(w, fix.Timestamp, appendedMS) {
+	if w.Day < c.from || w.Day >= c.before {
 		return
 	}
 	day := c.on(w.Day)

@@ -66,6 +66,8 @@ type CountsReport struct {
 	NotCommitted   int64       `json:"not_committed"`
 	Violations     []Violation `json:"violations"` // offsets are those of the topic of counts
 	ViolationCount int64       `json:"violation_count"`
+	// Refused are the fixes of all days that do not count, by reason.
+	Refused map[string]int64 `json:"refused"`
 	// NotVerified says what could not be compared, and why.
 	NotVerified []string `json:"not_verified,omitempty"`
 }
