@@ -108,8 +108,8 @@ const (
 	ReasonKeyDestroyed   Reason = "key_destroyed"   // the noise key of its day was destroyed
 	ReasonSeveralUsers   Reason = "several_users"   // its fixes are of more than one user
 
-	// These two are of "counts" alone, which writes no dead letter: counts.grace after the end of the
-	// fix's window is over, and the record's time is not its broker's.
+	// These two are of "counts" alone, which writes no dead letter: the fix came later than
+	// counts.grace after its window, and the record's time is not its broker's.
 	ReasonAfterGrace   Reason = "after_grace"
 	ReasonProducerTime Reason = "producer_time"
 

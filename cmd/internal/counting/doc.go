@@ -15,6 +15,12 @@
 // more than SkewMS does a fix come after its window was closed. It does not count, the log warns,
 // and a recomputation of the window differs.
 //
+// What a fix by itself shows is counted by reason (Windows.Take): that it is malformed, null
+// island, in a wrong partition, after its window's grace. So no number depends on which fixes
+// count, and the numbers of run on the same topic tell as much. How many fixes the cap leaves out,
+// or how many repeat, is not counted: all fixes without these are a true count. The totals since
+// the start have no window and no zone.
+//
 // Totals waits for the partials of all raw partitions, adds noise, and publishes every zone of the
 // window in one transaction. An equal partial changes nothing afterwards; another one is refused.
 //

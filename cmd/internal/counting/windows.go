@@ -88,7 +88,7 @@ func (w *Windows) EachFix(rec task.Record, visit func(engine.Fix) error) error {
 	return w.settings.EachFix(w.reader, w.by, w.at, rec, visit)
 }
 
-// EachFix is Windows.EachFix of a partition, for whoever reads its records again.
+// EachFix is Windows.EachFix of a partition, for those who read its records again.
 func (s Settings) EachFix(
 	reader *engine.Reader, by engine.Partitioner, at engine.Partition, rec task.Record,
 	visit func(engine.Fix) error,

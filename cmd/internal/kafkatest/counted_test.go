@@ -4,9 +4,13 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -260,4 +264,80 @@ func TestCountedUnderFaults(t *testing.T) {
 		t.Error("fixes that are left out are not found")
 	}
 	t.Logf("%+v", report)
+}
+
+// TestCountedWrongFields: raw records whose fields have other names, under a config without a
+// mapping. Few of them do not count, which metrics and the log say by reason. A topic of them stops
+// the service before it commits one.
+func TestCountedWrongFields(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	binary, err := built()
+	h.ok(err)
+	for _, c := range []struct {
+		records int
+		stops   bool
+	}{{60, false}, {600, true}} {
+		raw := h.topic(fmt.Sprint("raw", c.records), countedPartitions,
+			map[string]string{"message.timestamp.type": "LogAppendTime"})
+		feeder, err := producer.NewIdempotent(h.client, producer.Options{RetryTimeout: patience})
+		h.ok(err)
+		var records []producer.Record
+		for n := range c.records {
+			device := fmt.Sprintf("device-%02d", n%20)
+			records = append(records, producer.Record{
+				Key: []byte(device), Timestamp: time.Now().UnixMilli(),
+				Value: fmt.Appendf(nil, `{"device":%q,"time":%d,"lat":51.43,"lon":-0.15}`, device,
+					time.Now().UnixMilli()),
+			})
+		}
+		_, err = feeder.Send(t.Context(), raw, countedPartitions, records)
+		h.ok(err)
+		dir := t.TempDir()
+		h.ok(os.WriteFile(filepath.Join(dir, "noise.key"), []byte(testKey.Reveal()+"\n"), 0o600))
+		i := &supervised{
+			name: "counts", binary: binary, command: "counts",
+			config: filepath.Join(dir, "counts.yml"),
+		}
+		h.ok(os.WriteFile(i.config, fmt.Appendf(nil, `brokers: [%s]
+group: %s%d
+topics: {raw: %s, counts: %s.counted, create: true, replication: 1}
+encoding: {raw: json}
+key_file: noise.key
+state_dir: %s/state
+http: {listen: "127.0.0.1:0"}
+counts: {epsilon: 1, per_day: 2, zone: 4km, box: "51.40,-0.20,51.46,-0.10", window: 1h}
+`, strings.Join(h.brokers, ","), h.prefix, c.records, raw, raw, dir), 0o600))
+		_, err = launch(i)
+		h.ok(err)
+		t.Cleanup(func() { _ = i.kill() })
+		said := func(words string) bool {
+			text, err := os.ReadFile(i.log.Name())
+			h.ok(err)
+			return strings.Contains(string(text), words)
+		}
+		if c.stops {
+			h.eventually("it stops", func() bool {
+				return said(fmt.Sprintf("%d of %[1]d, missing_field: user_id %[1]d", c.records))
+			})
+			if n := h.committed(h.prefix+fmt.Sprint(c.records)+"-counts", raw); n > 0 {
+				t.Errorf("%d records are committed", n)
+			}
+			continue
+		}
+		h.eventually("the log has a line", func() bool {
+			return said(`reasons="missing_field: user_id 60"`) && said("every record is refused")
+		})
+		text, err := os.ReadFile(i.log.Name())
+		h.ok(err)
+		at := regexp.MustCompile(`listening for HTTP.* address=(\S+)`).FindSubmatch(text)
+		res, err := http.Get("http://" + string(at[1]) + "/metrics")
+		h.ok(err)
+		metrics, err := io.ReadAll(res.Body)
+		h.ok(errors.Join(err, res.Body.Close()))
+		if !strings.Contains(string(metrics), `geodither_dead_letters_total{reason="missing_field: `+
+			`user_id",stage="windows"} 60`) {
+			t.Error("no counter has them")
+		}
+	}
 }

@@ -96,7 +96,7 @@ type Readiness struct {
 	Phase Phase `json:"phase"`
 	// KafkaAwaySeconds is how long calls to Kafka have failed by now, if they do.
 	KafkaAwaySeconds float64 `json:"kafka_away_seconds,omitempty"`
-	// Holds says why raw records wait: nearly all so far would be refused. Missing: they do not wait.
+	// Holds says why raw records wait: nearly all so far would be refused. Missing: none waits.
 	Holds string `json:"holds,omitempty"`
 	// Partitions are those that are assigned, by their number.
 	Partitions map[string]Progress `json:"partitions,omitempty"`

@@ -143,8 +143,8 @@ func (f *countedFleet) requireShown(t *testing.T, want map[string]int64) {
 	}
 }
 
-// TestCountingAfterGrace: where all fixes come after their window's grace, numbers and a line say
-// so at once. That is how history in a topic looks, so the service goes on and publishes.
+// TestCountingAfterGrace: where all fixes come after their window's grace, numbers and a line show
+// it at once. That is how history in a topic looks, so the service goes on and publishes.
 func TestCountingAfterGrace(t *testing.T) {
 	t.Parallel()
 	f := newCountedFleet(t)
@@ -153,7 +153,7 @@ func TestCountingAfterGrace(t *testing.T) {
 	if found := f.awaitRefused(t, r, 300); found["after_grace"] != 300 {
 		t.Errorf("refused are %v", found)
 	}
-	servicetest.Await(t, "the log says so", func() bool {
+	servicetest.Await(t, "the log has a line", func() bool {
 		return strings.Contains(r.Log.String(), `msg="every record is refused" records=300 `+
 			`refused=300 reasons="after_grace 300" likely="fixes come later than counts.grace`)
 	}, r)
@@ -171,7 +171,7 @@ func TestCountingFew(t *testing.T) {
 	if found := f.awaitRefused(t, r, 50); found["missing_field: user_id"] != 50 {
 		t.Errorf("refused are %v", found)
 	}
-	servicetest.Await(t, "the log says so", func() bool {
+	servicetest.Await(t, "the log has a line", func() bool {
 		return strings.Contains(r.Log.String(), `msg="every record is refused"`) &&
 			strings.Contains(r.Log.String(), `reasons="missing_field: user_id 50"`)
 	}, r)
@@ -180,7 +180,7 @@ func TestCountingFew(t *testing.T) {
 
 // TestCountingHopeless: the service that counts does not begin either where nearly all of the first
 // records would be refused, or lie in a zone only with latitude and longitude exchanged. Doctor
-// says so too. Nothing is published before it is told to go on.
+// finds it too. Nothing is published before it is told to go on.
 func TestCountingHopeless(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

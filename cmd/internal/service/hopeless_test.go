@@ -187,7 +187,7 @@ func TestHopeless(t *testing.T) {
 }
 
 // TestHopelessLater: a service that waits at an empty topic holds what comes as long as most of it
-// would be refused, says so, and stops once enough has come. Nothing is answered or committed.
+// would be refused, logs that, and stops once enough has come. Nothing is answered or committed.
 func TestHopelessLater(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 0)

@@ -206,7 +206,7 @@ func TestPlumbing(t *testing.T) {
 		"StateDir": true, "CacheBytes": true, "MaxRecords": true,
 		"MaxInterval": true, "MaxBatchBytes": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true, "Board": true,
-		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true,
+		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true, "AcceptRefused": true,
 		"Standbys": true, // their copies are judged by the partition's owner
 		"Windows":  true, // of a replay, whose marks carry the windows' own settings
 		"Later":    true, // amendments: each counts from an offset on
