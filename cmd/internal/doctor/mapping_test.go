@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
@@ -78,6 +79,47 @@ func TestDoctorMapping(t *testing.T) {
 			if strings.Contains(f.Detail, "secret") || strings.Contains(f.Detail, "key-") {
 				t.Errorf("%s: a finding has something of a record: %+v", c.name, f)
 			}
+		}
+	}
+}
+
+// TestDoctorFirstAndLast: doctor looks at the records with which a start begins, and at the last
+// ones. Where nearly all of either would be refused, it is a failure that says how many and why.
+func TestDoctorFirstAndLast(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		firstWrong, lastBad int // of 1000, far outside the map
+		words, never        string
+	}{
+		{"all is well", 0, 0, "", "failure"},
+		{"the first", 1000, 0, "first records: nearly all of the first raw records would be " +
+			"refused: in raw 1000 of 1000, outside_map 1000", "raw records: "},
+		{"the last", 0, 960, "raw records: nearly all of the last 1000 would be refused: " +
+			"960 of 1000, outside_map 960", "first records: "},
+		{"many of the last", 0, 900, "", "raw records: "},
+	} {
+		w := servicetest.NewWorld(t, 0)
+		send := func(wrong, at int) {
+			var records []producer.Record
+			for n := range 1000 {
+				fix := servicetest.Sentinel()
+				if n < wrong {
+					fix.Latitude += 2
+				}
+				fix.Timestamp += int64(at+n) * 60_000
+				records = append(records, producer.Record{
+					Key: []byte(fix.UserID), Timestamp: fix.Timestamp,
+					Value: servicetest.Encode(t, schemas.Avro, fix),
+				})
+			}
+			w.Send(t, records...)
+		}
+		send(c.firstWrong, 0)
+		send(c.lastBad, 1000)
+		o := atwork.Options(w, "doctor")
+		said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		if !strings.Contains(said, c.words) || strings.Contains(said, c.never) {
+			t.Errorf("%s: doctor says %s", c.name, said)
 		}
 	}
 }

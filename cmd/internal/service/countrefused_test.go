@@ -227,7 +227,8 @@ func TestCountingHopeless(t *testing.T) {
 func TestCountingProducersTimes(t *testing.T) {
 	t.Parallel()
 	f := newCountedFleet(t)
-	f.feedRaw(t, 300, nil)
+	f.windows.RawEncoding = schemas.Auto
+	f.feedRaw(t, 300, otherNames)
 	f.w.Alter(t, "raw", "message.timestamp.type", "LogAppendTime")
 	f.trust = false
 	r, _ := f.start(t, "")

@@ -53,6 +53,7 @@ type probation struct {
 	by    engine.Partitioner
 	topic string
 	begun bool // users may have states by now
+	dated bool // only records that have their broker's time say anything
 	quiet time.Duration
 	log   *slog.Logger
 	board *monitor.Board
@@ -130,6 +131,9 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 
 // good adds a record to the sample, and reports whether it has a fix that nothing refuses.
 func (p *probation) good(by judge, partition int32, r consumer.Record) (good bool) {
+	if p.dated && !r.Appended {
+		return false
+	}
 	err := by.EachFix(topics.Record(r), func(fix engine.Fix) error {
 		one, err := p.sample.Add(by, partition, r, fix)
 		good = good || one
@@ -231,6 +235,9 @@ func (s *Service) LookFirst(ctx context.Context, partitions int, begun bool) err
 func (s *Service) lookAtRaw(ctx context.Context, begun bool) error {
 	p := newProbation(s.options, int(s.partitions))
 	p.begun, p.quiet, s.probation = begun, s.holdQuiet, p
+	if j, counts := s.job.(*countingJob); counts {
+		p.dated = !j.producersTimes
+	}
 	readers := make([]*topics.Reader, s.partitions)
 	for n := range s.partitions {
 		var err error
