@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -301,7 +302,8 @@ func TestCountingVerified(t *testing.T) {
 		}
 		all, each := reports[0], reports[1]
 		if each.Windows != all.Windows || each.Records != all.Records ||
-			each.NotCommitted != all.NotCommitted || each.ViolationCount != all.ViolationCount {
+			each.NotCommitted != all.NotCommitted || each.ViolationCount != all.ViolationCount ||
+			!maps.Equal(each.Refused, all.Refused) {
 			t.Errorf("day by day it is %+v, and at once %+v", each, all)
 		}
 		return all
@@ -324,6 +326,9 @@ func TestCountingVerified(t *testing.T) {
 	same := func(*counting.Settings) {}
 	good := verified(same)
 	requireKinds("nothing is wrong", good)
+	if good.Refused["timestamp_ahead"] == 0 {
+		t.Errorf("what does not count is not in %+v", good)
+	}
 	if good.Windows < 8 || good.Records != good.Windows*int64(f.settings.Zones.Count()) {
 		t.Errorf("%+v", good)
 	}

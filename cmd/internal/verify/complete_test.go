@@ -60,8 +60,7 @@ func TestOnePart(t *testing.T) {
 	c.settings.Plan, c.settings.Zones, c.settings.PerDay = plan, zones, 3
 	for day := counts.Date(20_000); day < 20_365; day++ {
 		for _, w := range plan.Windows(day) {
-			c.take("user", schemas.Raw{Timestamp: w.StartMS, Latitude: 40.5, Longitude: -74.5},
-				w.StartMS)
+			c.take("user", schemas.Raw{Timestamp: w.StartMS, Latitude: 40.5, Longitude: -74.5})
 		}
 	}
 	for day := range c.days {
