@@ -389,6 +389,33 @@ func TestCountsSummary(t *testing.T) {
 	}
 }
 
+// TestCountsRefused: what is left out of files is counted by reason, also where nothing is
+// published, and no setting is blamed for it.
+func TestCountsRefused(t *testing.T) {
+	in := write(t, t.TempDir(), "in.csv", countsColumns+
+		strings.Repeat("a,2026-10-26T06:10:00Z,0,0\n", 3)+"a,1970-01-01T00:10:00Z,51.42,-0.15\n"+
+		"a,2026-10-26T06:10:00Z,x,-0.15\n")
+	args := countsArgs("--in", in)
+	choose := []string{
+		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--box",
+		"51.3,-0.5,51.7,0.3",
+	}
+	for _, args := range [][]string{args, choose} {
+		said := succeed(t, args...).err
+		for _, words := range []string{
+			"4 refused (null_island 3, before_gps 1)", "leave out devices that have no fix",
+			"1 bad_number",
+		} {
+			if !strings.Contains(said, words) {
+				t.Errorf("%q lacks %q:\n%s", args, words, said)
+			}
+		}
+		if strings.Contains(said, "correct --") {
+			t.Errorf("%q blames a setting:\n%s", args, said)
+		}
+	}
+}
+
 // TestCountsZones: polygons of one's own, and squares of a model's map as aggregate has them.
 func TestCountsZones(t *testing.T) {
 	dir := t.TempDir()

@@ -56,7 +56,9 @@ func otherNames(_ int, fix *schemas.Raw, r *producer.Record) {
 func afterGrace(_ int, _ *schemas.Raw, r *producer.Record) { r.Timestamp += 5 * 3_600_000 }
 
 // awaitRefused waits until so many fixes were refused, and returns the reasons.
-func (f *countedFleet) awaitRefused(t *testing.T, r *servicetest.Running, n int64) map[string]int64 {
+func (f *countedFleet) awaitRefused(
+	t *testing.T, r *servicetest.Running, n int64,
+) map[string]int64 {
 	t.Helper()
 	servicetest.Await(t, "fixes are refused", func() bool {
 		return f.counters[0].Snapshot().DeadLetters >= n
@@ -136,8 +138,9 @@ func (f *countedFleet) requireShown(t *testing.T, want map[string]int64) {
 	_, metrics := get(t, server.Addr, "/metrics")
 	_, status := get(t, server.Addr, "/status")
 	for reason, n := range want {
-		if line := fmt.Sprintf("geodither_dead_letters_total{reason=%q} %d\n", reason, n); !strings.Contains(
-			metrics, line) || !strings.Contains(status, fmt.Sprintf("%q:%d", reason, n)) {
+		line := fmt.Sprintf("geodither_dead_letters_total{reason=%q} %d\n", reason, n)
+		if !strings.Contains(metrics, line) ||
+			!strings.Contains(status, fmt.Sprintf("%q:%d", reason, n)) {
 			t.Errorf("/metrics or /status lacks %s", line)
 		}
 	}

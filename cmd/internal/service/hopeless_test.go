@@ -39,6 +39,21 @@ func outside(t *testing.T, _ int, fix schemas.Raw) producer.Record {
 	return encoded(t, fix)
 }
 
+// of changes a fix, and then its record.
+func of(fixes func(*schemas.Raw), records func(*producer.Record)) wrong {
+	return func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
+		t.Helper()
+		if fixes != nil {
+			fixes(&fix)
+		}
+		r := encoded(t, fix)
+		if records != nil {
+			records(&r)
+		}
+		return r
+	}
+}
+
 // feedFixes sends n fixes of 40 users, a step after the other, from a number on.
 func feedFixes(t *testing.T, w *servicetest.World, from, n int, make wrong) {
 	t.Helper()
@@ -80,66 +95,72 @@ func TestHopeless(t *testing.T) {
 			}
 		}
 	}
+	swapped := func(fix *schemas.Raw) {
+		fix.Latitude, fix.Longitude = fix.Longitude, fix.Latitude
+	}
 	for _, c := range []struct {
 		name, words string
 		change      func(*service.Options)
 		make        wrong
 	}{
 		{"outside", "400 of 400, outside_map 400: train a model", nil, outside},
-		{"swapped", "400 of 400 would lie on the map if latitude and longitude changed places", nil, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			fix.Latitude, fix.Longitude = fix.Longitude, fix.Latitude
-			return encoded(t, fix)
-		}},
-		{"clamped", "changed places", func(o *service.Options) { o.Input.Outside = engine.OutsideClamp }, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			fix.Latitude, fix.Longitude = fix.Longitude, fix.Latitude
-			return encoded(t, fix)
-		}},
-		{"another encoding", "malformed 400: these begin with '{': set encoding.raw: json", nil,
-			jsonText(`{"user_id":%q,"timestamp":%d,"latitude":%v,"longitude":%v}`)},
-		{"other names", "missing_field: ", func(o *service.Options) { o.RawEncoding = schemas.JSON },
-			jsonText(`{"device":%q,"time":%d,"lat":%v,"lon":%v}`)},
-		{"another key", "key_mismatch 400", nil, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			r := encoded(t, fix)
-			r.Key = append([]byte("x-"), r.Key...)
-			return r
-		}},
-		{"seconds", "before_gps 400", nil, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			fix.Timestamp /= 1000
-			return encoded(t, fix)
-		}},
-		{"ahead", "timestamp_ahead 400", nil, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			r := encoded(t, fix)
-			r.Timestamp -= 3_600_000
-			return r
-		}},
-		{"backwards", "late 399: ", nil, func(t *testing.T, n int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			fix.UserID = "one"
-			fix.Timestamp = servicetest.StartMS + int64(1000-n)*60_000
-			return encoded(t, fix)
-		}},
-		{"another schema", "unknown_schema 400", nil, func(t *testing.T, _ int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			r := encoded(t, fix)
-			r.Value[5] ^= 0x40
-			return r
-		}},
-		{"a key of later days", "key_destroyed 400", func(o *service.Options) {
-			o.Key = servicetest.NextDay(t)
-		}, sound},
-		{"for two reasons", "400 of 400, malformed 200, outside_map 200", nil, func(t *testing.T, n int, fix schemas.Raw) producer.Record {
-			t.Helper()
-			r := outside(t, n, fix)
-			if n%2 == 0 {
-				r.Value = []byte("x")
-			}
-			return r
-		}},
+		{
+			"swapped", "400 of 400 would lie on the map if latitude and longitude changed places",
+			nil, of(swapped, nil),
+		},
+		{
+			"clamped", "changed places",
+			func(o *service.Options) { o.Input.Outside = engine.OutsideClamp }, of(swapped, nil),
+		},
+		{
+			"another encoding", "malformed 400: these begin with '{': set encoding.raw: json", nil,
+			jsonText(`{"user_id":%q,"timestamp":%d,"latitude":%v,"longitude":%v}`),
+		},
+		{
+			"other names", "missing_field: ",
+			func(o *service.Options) { o.RawEncoding = schemas.JSON },
+			jsonText(`{"device":%q,"time":%d,"lat":%v,"lon":%v}`),
+		},
+		{
+			"another key", "key_mismatch 400", nil,
+			of(nil, func(r *producer.Record) { r.Key = append([]byte("x-"), r.Key...) }),
+		},
+		{
+			"seconds", "before_gps 400", nil,
+			of(func(fix *schemas.Raw) { fix.Timestamp /= 1000 }, nil),
+		},
+		{
+			"ahead", "timestamp_ahead 400", nil,
+			of(nil, func(r *producer.Record) { r.Timestamp -= 3_600_000 }),
+		},
+		{
+			"backwards", "late 399: ", nil,
+			func(t *testing.T, n int, fix schemas.Raw) producer.Record {
+				t.Helper()
+				fix.UserID = "one"
+				fix.Timestamp = servicetest.StartMS + int64(1000-n)*60_000
+				return encoded(t, fix)
+			},
+		},
+		{
+			"another schema", "unknown_schema 400", nil,
+			of(nil, func(r *producer.Record) { r.Value[5] ^= 0x40 }),
+		},
+		{
+			"a key of later days", "key_destroyed 400",
+			func(o *service.Options) { o.Key = servicetest.NextDay(t) }, sound,
+		},
+		{
+			"for two reasons", "400 of 400, malformed 200, outside_map 200", nil,
+			func(t *testing.T, n int, fix schemas.Raw) producer.Record {
+				t.Helper()
+				r := outside(t, n, fix)
+				if n%2 == 0 {
+					r.Value = []byte("x")
+				}
+				return r
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
