@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,9 +171,10 @@ func (p *probation) holds() bool {
 	defer p.mu.Unlock()
 	all, refused := p.sample.judged()
 	hold := !p.free && 2*refused > all && time.Since(p.grown) < p.quiet
-	if why := p.sample.Hopeless(1); hold && !p.held {
+	if hold && !p.held {
+		why := cmp.Or(p.sample.Hopeless(1), p.sample.all.String())
 		p.log.Warn("raw records wait until it is known whether nearly all would be refused",
-			"fixes", all, "refused", refused, "reasons", p.sample.all.String(), "likely", why)
+			"fixes", all, "refused", refused, "why", why)
 		p.board.Holds(why)
 	} else if !hold && p.held {
 		p.board.Holds("")
