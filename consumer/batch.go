@@ -14,6 +14,7 @@ import (
 // Offsets of the fields of a record batch, version 2 (KIP-98).
 const (
 	atLength          = 8
+	atLeaderEpoch     = 12
 	atMagic           = 16
 	atCRC             = 17
 	atAttributes      = 21
@@ -45,6 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // batch is the header of one record batch and the bytes of its records.
 type batch struct {
 	base, last   int64 // offsets that the batch covers, with those that compaction removed
+	epoch        int32 // of the leader that appended it; -1: the broker does not say
 	attributes   int16
 	first, max   int64 // timestamps, ms
 	producerID   int64
@@ -99,6 +101,7 @@ func parseBatch(b []byte) (batch, error) {
 	if crc32.Checksum(b[atAttributes:], castagnoli) != be.Uint32(b[atCRC:]) {
 		return p, flaw("its checksum is wrong")
 	}
+	p.epoch = int32(be.Uint32(b[atLeaderEpoch:]))
 	p.attributes = int16(be.Uint16(b[atAttributes:]))
 	p.first = int64(be.Uint64(b[atFirstTimestamp:]))
 	p.max = int64(be.Uint64(b[atMaxTimestamp:]))

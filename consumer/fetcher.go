@@ -57,6 +57,9 @@ type Fetched struct {
 	End int64
 	// Start is the first offset of the log.
 	Start int64
+	// Epoch is the leader epoch of the last batch before Next: the number of the leader that
+	// appended it. -1 if the answer has no batch, or the broker does not say.
+	Epoch int32
 }
 
 // FetcherOptions are the settings of a Fetcher. The zero value reads committed records.
@@ -350,7 +353,7 @@ func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered
 func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
 	got := Fetched{
 		Records: f.records[:0], Next: offset,
-		Start: part.start, StableEnd: part.stable, End: part.end,
+		Start: part.start, StableEnd: part.stable, End: part.end, Epoch: noEpoch,
 	}
 	hidden := newFilter(part.aborted)
 	data := part.records
@@ -394,7 +397,7 @@ func (f *Fetcher) take(got *Fetched, hidden *filter, b *batch, offset int64) err
 			return err
 		}
 	}
-	got.Next = max(got.Next, b.last+1)
+	got.Next, got.Epoch = max(got.Next, b.last+1), b.epoch
 	return nil
 }
 

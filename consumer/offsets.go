@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,81 @@ func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 // reads: records of open transactions count.
 func (f *Fetcher) High(ctx context.Context) (end int64, err error) {
 	return f.listOffsetOf(ctx, kafka.LastOffset, int8(kafka.ReadUncommitted))
+}
+
+// noEpoch stands for a leader epoch that is not known.
+const noEpoch = -1
+
+// EpochEnd asks the leader where the records of a leader epoch and of all earlier ones end in its
+// log: at the first record of a later epoch, or at the log's end. It returns -1 if the leader does
+// not know, and 0 if the epoch is later than its own: then the log is not the one in which a reader
+// has seen that epoch. A reader that was beyond the result has read records that are not in the log
+// any more (KIP-320).
+func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
+	op := fmt.Sprintf("find the end of leader epoch %d of %s/%d", epoch, f.topic, f.partition)
+	err = f.atLeader(ctx, func(ctx context.Context) error {
+		end, err = f.askEpochEnd(ctx, op, noEpoch, epoch)
+		if err != nil || end >= 0 {
+			return err
+		}
+		// It knows no such epoch. Its own number says whether the epoch is still to come.
+		_, err = f.askEpochEnd(ctx, op, epoch, epoch)
+		if errors.Is(err, kafka.UnknownLeaderEpoch) {
+			end, err = 0, nil
+		} else if errors.Is(err, kafka.FencedLeaderEpoch) {
+			err = nil
+		}
+		return err
+	})
+	return end, err
+}
+
+// askEpochEnd sends OffsetForLeaderEpoch version 4, which kafka-go lacks:
+//
+//	replica 4 | topics array of (name |
+//	  partitions array of (index 4 | current leader epoch 4 | leader epoch 4 | tags) | tags) | tags
+//
+// The leader refuses a current epoch that is not its own, unless it is -1.
+func (f *Fetcher) askEpochEnd(ctx context.Context, op string, current, epoch int32) (
+	end int64, err error,
+) {
+	const consumer = -1 // in the place of a replica
+	q := wire.NewRequest(protocol.OffsetForLeaderEpoch, 4).Int32(consumer)
+	q.Count(1).String(f.topic).Count(1).Int32(f.partition).Int32(current).Int32(epoch).End()
+	answer, err := wire.Ask[*wire.Frame](ctx, f.client, wire.Exchange{
+		Op: op, Message: q.End().End(), To: f.leader, Timeout: f.options.RequestTimeout,
+	})
+	if err != nil {
+		return noEpoch, err
+	}
+	return readEpochEnd(op, answer.Body)
+}
+
+// readEpochEnd reads the answer to a question about one partition:
+//
+//	tags | throttle 4 | topics array of (name |
+//	  partitions array of (error 2 | index 4 | leader epoch 4 | end offset 8 | tags) | tags) | tags
+func readEpochEnd(op string, body []byte) (end int64, err error) {
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	if r.CompactCount(3) != 1 {
+		return noEpoch, leftOut(op)
+	}
+	r.CompactString()
+	if r.CompactCount(19) != 1 {
+		return noEpoch, leftOut(op)
+	}
+	code := kafka.Error(r.Int16())
+	r.Take(4 + 4)
+	end = r.Int64()
+	switch {
+	case r.Short:
+		return noEpoch, wire.CutShort(op)
+	case code != 0:
+		return noEpoch, wire.Refused(op, code)
+	}
+	return end, nil
 }
 
 // OffsetAt returns the offset of the first record whose timestamp is t or later, among the records

@@ -79,9 +79,9 @@ type rash struct {
 }
 
 // Fetched comes before it, and before any stop that closes a mark by what was seen.
-func (m *rash) Fetched(_ int, next, _ int64) {
+func (m *rash) Fetched(b Batch, _ int64) {
 	t := m.n.task
-	if ended := t.o.End > 0 && next >= t.o.End; t.records == 0 && t.state == Running &&
+	if ended := t.o.End > 0 && b.Next >= t.o.End; t.records == 0 && t.state == Running &&
 		m.n.ctx.Err() == nil && !ended {
 		m.seen, t.seen, m.blind = t.seen, none, true
 	}

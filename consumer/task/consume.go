@@ -218,8 +218,43 @@ func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 	if t.o.End > 0 {
 		batch = batch.until(t.o.End)
 	}
-	t.o.Observer.Fetched(len(batch.Records), batch.Next, batch.StableEnd)
+	if err := t.sameInput(ctx, batch.Epoch); err != nil {
+		return Batch{}, err
+	}
+	t.o.Observer.Fetched(batch, t.finished(batch))
 	return batch, nil
+}
+
+// sameInput takes note of the leader epoch of what was read. With another leader the log may have
+// lost its end, and have other records where the task has read already: then the task starts over,
+// which finds that out again.
+//
+// An answer may have batches of several epochs. The last one stands for all: no record before t.next
+// is of a later epoch, and an epoch's end is that of all earlier ones too.
+func (t *Task) sameInput(ctx context.Context, epoch int32) error {
+	if epoch == none || epoch == t.epoch {
+		return nil
+	}
+	known, err := t.epochEnd(ctx, t.epoch)
+	if err == nil {
+		err = WithRemedy(CheckInput(t.next, 0, t.next, known), Rebuild)
+	}
+	if err == nil {
+		t.epoch = epoch
+	}
+	return err
+}
+
+// finished returns the input offset up to which nothing is left to do when a batch was read: where
+// nothing is held that is not committed, control and aborted records are done once they are read.
+func (t *Task) finished(b Batch) int64 {
+	switch {
+	case t.records > 0 || t.flight.overlay != nil:
+		return t.safe
+	case len(b.Records) > 0:
+		return t.next
+	}
+	return b.Next
 }
 
 // check returns how a batch breaks the contract of Fetch.

@@ -129,11 +129,23 @@ type Ended interface {
 // Batch is an answer to Fetch. Records have ascending offsets from the offset asked for on, and
 // include no records of aborted transactions and no control records. Next is the offset to ask for
 // next: it is after the last record, and moves past aborted and control records too. StableEnd is
-// the end of the committed data at the time of this answer, for the lag. The memory belongs to the
-// log and is valid until the next Fetch.
+// the end of the committed data at the time of this answer, and End the end of all data, open
+// transactions included; both are for the lag. Epoch is the leader epoch of what lies before Next,
+// -1 if it is not known or nothing was read. The memory belongs to the log and is valid until the
+// next Fetch.
 type Batch struct {
-	Records         []Record
-	Next, StableEnd int64
+	Records              []Record
+	Next, StableEnd, End int64
+	Epoch                int32
+}
+
+// Epochs is a Log that knows where its leader epochs end. The task then finds out whether the input
+// has lost records that were processed, and has grown again since: an election that was not clean
+// does that, or a disk that was put back.
+type Epochs interface {
+	// EpochEnd asks the broker where the records of a leader epoch and of all earlier ones end in
+	// the log as it is now; -1 if the broker does not know.
+	EpochEnd(ctx context.Context, epoch int32) (end int64, err error)
 }
 
 // Log is the read_committed view of one partition. Its methods are called one at a time. Fetch may

@@ -26,6 +26,9 @@ type Mark struct {
 	// is not known. Records from Origin to Since were processed with other settings. There may be
 	// no such records: a worker that saw only aborted records leaves a mark too.
 	Since int64
+	// Epoch is the leader epoch of the input's records before Input, or of later ones that the same
+	// answer had; -1 if it is not known.
+	Epoch int32
 	// Lost says that SkipLost has moved Origin. Results from Origin on depend on records that are
 	// gone, because users had states before.
 	Lost bool
@@ -65,11 +68,11 @@ const (
 
 // The value of a mark:
 //
-//	version 1 | flags 1 | Input | Origin | Since | Settings | Source | Names | Partitioner |
-//	number of amendments 1 | for each of them: From | Name
+//	version 1 | flags 1 | Input | Origin | Since | Epoch 4 | Settings | Source | Names |
+//	Partitioner | number of amendments 1 | for each of them: From | Name
 //
-// Offsets are eight bytes, big-endian. Settings, Source, Names, Partitioner and Name each follow a
-// byte with their length.
+// Offsets are eight bytes, big-endian, as Epoch is. Settings, Source, Names, Partitioner and Name
+// each follow a byte with their length.
 const (
 	markVersion = 1
 
@@ -100,6 +103,7 @@ func AppendMark(dst []byte, m Mark) []byte {
 	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(m.Epoch))
 	for _, b := range [...][]byte{m.Settings, m.Source, m.Names, []byte(m.Partitioner)} {
 		dst = append(append(dst, byte(len(b))), b...)
 	}
@@ -134,7 +138,7 @@ func DecodeMark(value []byte) (Mark, error) {
 	flags := r.byte()
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
-		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
+		Input: r.offset(), Origin: r.offset(), Since: r.offset(), Epoch: r.epoch(),
 		Settings: r.bytes(), Source: r.bytes(), Names: r.bytes(), Partitioner: string(r.bytes()),
 	}
 	n := int(r.byte())
@@ -165,6 +169,7 @@ func (r *reader) take(n int) []byte {
 }
 
 func (r *reader) byte() byte    { return r.take(1)[0] }
+func (r *reader) epoch() int32  { return int32(binary.BigEndian.Uint32(r.take(4))) }
 func (r *reader) offset() int64 { return int64(binary.BigEndian.Uint64(r.take(8))) }
 
 // bytes reads a length, at most MarkBytes, and that many bytes.
@@ -176,7 +181,7 @@ func (r *reader) bytes() []byte {
 
 // check returns an error if the offsets contradict each other.
 func (m Mark) check() error {
-	if m.Origin < none || m.Since < m.Origin || m.Input < max(m.Since, 0) {
+	if m.Origin < none || m.Epoch < none || m.Since < m.Origin || m.Input < max(m.Since, 0) {
 		return errMarkDamaged
 	}
 	last := int64(0)
@@ -200,7 +205,7 @@ func (m Mark) Clone() Mark {
 	return m
 }
 
-// sameBut reports whether two marks differ in nothing but Input.
+// sameBut reports whether two marks differ in nothing but Input and its Epoch.
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
@@ -212,5 +217,5 @@ func (a Amendment) equal(b Amendment) bool {
 	return a.From == b.From && bytes.Equal(a.Name, b.Name)
 }
 
-// none stands for an offset that does not exist.
+// none stands for an offset or an epoch that does not exist.
 const none = -1

@@ -10,7 +10,7 @@ import (
 
 var fullMark = Mark{
 	Input: 9, Origin: 2, Since: 5, Open: true, Settings: []byte("settings"),
-	Source: []byte("source"), Names: []byte("key"), Partitioner: "hash",
+	Source: []byte("source"), Names: []byte("key"), Partitioner: "hash", Epoch: 7,
 }
 
 // TestMarkBytes pins the layout: marks outlive the program.
@@ -20,7 +20,8 @@ func TestMarkBytes(t *testing.T) {
 		want Mark
 	}{
 		{
-			"01" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
+			"01" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" +
+				"00000007" + "08" +
 				hex.EncodeToString([]byte("settings")) + "06" +
 				hex.EncodeToString([]byte("source")) + "03" +
 				hex.EncodeToString([]byte("key")) + "04" +
@@ -28,14 +29,14 @@ func TestMarkBytes(t *testing.T) {
 			fullMark,
 		},
 		{
-			"01" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" +
-				"00" + "00" + "00" + "00",
+			"01" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" +
+				"00000000" + "00" + "00" + "00" + "00" + "00",
 			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
 		},
 		{
-			"01" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
-				"00" + "00" + "00" + "00",
-			Mark{Origin: -1, Since: -1},
+			"01" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" +
+				"ffffffff" + "00" + "00" + "00" + "00" + "00",
+			Mark{Origin: -1, Since: -1, Epoch: -1},
 		},
 	} {
 		value, err := hex.DecodeString(test.hex)
@@ -43,7 +44,7 @@ func TestMarkBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := DecodeMark(value)
-		if err != nil || got.Input != test.want.Input || !got.sameBut(test.want) {
+		if err != nil || got.Input != test.want.Input || got.Epoch != test.want.Epoch || !got.sameBut(test.want) {
 			t.Errorf("%s decodes to %+v, %v, want %+v", test.hex, got, err, test.want)
 		}
 		if !bytes.Equal(AppendMark(nil, test.want), value) {
@@ -53,7 +54,7 @@ func TestMarkBytes(t *testing.T) {
 }
 
 // settingsAt is where the length of a mark's settings stands.
-const settingsAt = 1 + 1 + 3*8
+const settingsAt = 1 + 1 + 3*8 + 4
 
 // TestBadMarks: what does not add up is an error, whatever is wrong with it.
 func TestBadMarks(t *testing.T) {
@@ -67,6 +68,7 @@ func TestBadMarks(t *testing.T) {
 		"since < origin":    AppendMark(nil, Mark{Input: 9, Since: 2, Origin: 3}),
 		"negative input":    AppendMark(nil, Mark{Input: -1, Origin: -1, Since: -1}),
 		"origin < -1":       AppendMark(nil, Mark{Origin: math.MinInt64}),
+		"epoch < -1":        AppendMark(nil, Mark{Epoch: -2}),
 	}
 	bad["settings too long"][settingsAt]++
 	for n := range good {
@@ -116,7 +118,7 @@ var amendedMark = Mark{
 // TestAmendedMarkBytes pins amendments, and what is refused of them.
 func TestAmendedMarkBytes(t *testing.T) {
 	value, err := hex.DecodeString("01" + "01" + "0000000000000009" + "0000000000000000" +
-		"0000000000000000" + "01" + "73" + "00" + "00" + "00" +
+		"0000000000000000" + "00000000" + "01" + "73" + "00" + "00" + "00" +
 		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
 	if err != nil {
 		t.Fatal(err)

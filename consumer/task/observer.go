@@ -7,9 +7,10 @@ import "time"
 type Observer interface {
 	// Moved says that the task has gone from one state of its life to another.
 	Moved(from, to State)
-	// Fetched says that the input has answered. The lag is stableEnd - next, in offsets; next does
-	// not say what is committed.
-	Fetched(records int, next, stableEnd int64)
+	// Fetched says that the input has answered with a batch, whose memory is valid during the call.
+	// Everything before done is committed, or had nothing to commit: the lag is the batch's End less
+	// done, in offsets.
+	Fetched(b Batch, done int64)
 	// Sealed says that a transaction of so many records is complete and is being written. What is
 	// processed after this call belongs to the next one. Committed or Dropped says how it has
 	// ended; before that, no other one is sealed.
@@ -78,7 +79,7 @@ type NopObserver struct{}
 func (NopObserver) Moved(_, _ State) {}
 
 // Fetched does nothing.
-func (NopObserver) Fetched(int, int64, int64) {}
+func (NopObserver) Fetched(Batch, int64) {}
 
 // Sealed does nothing.
 func (NopObserver) Sealed(int) {}

@@ -56,7 +56,8 @@ type Options struct {
 	Start Start
 	Begin int64 // of Start At
 	// SkipLost goes on at the input's first offset when retention has removed records that were not
-	// processed yet. Without it the task ends with ErrInputLost. If the last worker died in the
+	// processed yet, and where the task was when the input has lost its end and grown beyond that
+	// again. Without it the task ends with ErrInputLost. If the last worker died in the
 	// middle of a transaction that began with such records, readers of uncommitted data may see two
 	// different results of the transaction's remaining records, because the first ones were made
 	// from states that are lost.

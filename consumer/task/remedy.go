@@ -106,7 +106,8 @@ var (
 	// ErrLost: the changelog is empty although there was something in it, or its beginning is
 	// needed and was deleted.
 	ErrLost = errors.New("the changelog is lost")
-	// ErrInputLost: the committed offset lies outside the input's bounds.
+	// ErrInputLost: the committed offset lies outside the input's bounds, or records before it were
+	// replaced by others.
 	ErrInputLost = errors.New("the input no longer holds the committed offset")
 	// ErrReservedKey: a processor gave a state to a key that ValidKey refuses.
 	ErrReservedKey = errors.New("a state was given to a reserved or empty key")

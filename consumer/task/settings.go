@@ -27,19 +27,22 @@ type marks struct {
 	// and this one has not passed all of these.
 	unsettled bool
 	from      int64 // input offset at which this assignment goes on
+	epoch     int32 // leader epoch of what was read of the input; none: not known
 	seen      int64 // before this input offset, readers of uncommitted data may have seen results
 
 	proposed [][]byte // amendments that the mark that is being committed adds
 }
 
 // found takes over the mark that a restore has found, if there is one. The task goes on at next.
-// That differs from input, the offset to which the mark belongs, if SkipLost has skipped records.
-// The stable end was read after the fence.
-func (k *marks) found(m Mark, found bool, input, next, stable int64) {
+// Lost says that SkipLost has skipped records before that. The stable end was read after the fence.
+func (k *marks) found(m Mark, found, lost bool, next, stable int64) {
 	k.mark, k.from = m, next
+	if k.epoch = m.Epoch; !found || lost {
+		k.epoch = none
+	}
 	if !found {
 		k.mark = Mark{Origin: next, Since: next}
-	} else if next != input {
+	} else if lost {
 		k.mark.Origin, k.mark.Since, k.mark.Lost = next, max(m.Since, next), true
 	}
 	k.opened = found && k.nextMark(next, true).sameBut(m)
@@ -63,7 +66,7 @@ func (k *marks) shown(end int64) { k.seen, k.unsettled = end, k.passes }
 // the earlier settings.
 func (k *marks) nextMark(next int64, open bool) Mark {
 	m := k.mark
-	m.Input, m.Open = next, open
+	m.Input, m.Open, m.Epoch = next, open, k.epoch
 	if !bytes.Equal(m.Settings, k.settings) {
 		m.Settings, m.Since, m.Amendments = k.settings, k.from, nil
 	}

@@ -165,7 +165,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 func TestPassedBeyond(t *testing.T) {
 	for _, passes := range []bool{false, true} {
 		k := marks{passes: passes}
-		k.found(Mark{Input: 3, Open: true}, true, 3, 3, 5)
+		k.found(Mark{Input: 3, Open: true}, true, false, 3, 5)
 		open := k.closes(5)
 		k.unsettled = false
 		if open == passes || k.closes(4) || !k.closes(5) {

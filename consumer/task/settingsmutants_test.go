@@ -86,8 +86,8 @@ func (m *onRunning) Moved(from, to State) {
 // lateBegun takes the offset of its first mark for the one at which it began.
 type lateBegun struct{ watch }
 
-func (m *lateBegun) Fetched(records int, next, stableEnd int64) {
-	m.watch.Fetched(records, next, stableEnd)
+func (m *lateBegun) Fetched(b Batch, done int64) {
+	m.watch.Fetched(b, done)
 	if t := m.n.task; !t.opened {
 		t.from = t.next
 	}

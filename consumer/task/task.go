@@ -133,12 +133,12 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	stable, err := t.locate(ctx, r.Input)
+	stable, lost, err := t.locate(ctx, r)
 	if err != nil {
 		return err
 	}
 	t.doubts = 0
-	t.found(r.Mark, r.Marked, r.Input, t.next, stable)
+	t.found(r.Mark, r.Marked, lost, t.next, stable)
 	t.safe, t.saved = r.Input, t.o.Clock.Now()
 	fresh := r.Input == none
 	if fresh {
@@ -164,8 +164,9 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if r.Assumed {
 		t.shown(stable) // what a predecessor has shown beyond the loss is not known
 	}
-	if r.Assumed || renamed || moved {
-		// A mark alone says that the loss was accepted, so that it need not be accepted again.
+	if r.Assumed || renamed || moved || lost && t.next == r.Input {
+		// A mark alone says that the loss was accepted, so that it need not be accepted again. Where
+		// the input has lost its beginning, the offset says it.
 		if err := t.commit(work, !t.closes(t.next)); err != nil {
 			return err
 		}
@@ -226,17 +227,18 @@ func (t *Task) restore(ctx context.Context, committed int64) (Restore, error) {
 	return r.run(ctx)
 }
 
-// locate sets t.next to where processing goes on: at input, or where Start or SkipLost says. It
-// returns the end of what there is to read.
-func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
+// locate sets t.next to where processing goes on: at the restored offset, or where Start or SkipLost
+// says; lost says that SkipLost did. It returns the end of what there is to read.
+func (t *Task) locate(ctx context.Context, r Restore) (end int64, lost bool, err error) {
 	var first int64
 	err = t.retry(ctx, func() (err error) {
 		first, end, err = t.d.Input.Bounds(ctx)
 		return err
 	})
 	if err != nil {
-		return none, fmt.Errorf("read the input's bounds: %w", err)
+		return none, false, fmt.Errorf("read the input's bounds: %w", err)
 	}
+	input := r.Input
 	if input == none && t.o.Start == At {
 		input = t.o.Begin
 	}
@@ -244,17 +246,63 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 	switch {
 	case input == none && t.o.Start == Latest:
 		t.next = end
+		return end, false, nil
 	case input == none:
 		t.next = first
-	case input < first && t.o.SkipLost:
-		t.next = first
+		return end, false, nil
+	}
+	epoch := int32(none)
+	if r.Marked {
+		epoch = r.Mark.Epoch
+	}
+	known, err := t.epochEnd(ctx, epoch)
+	if err != nil {
+		return none, false, err
+	}
+	err = CheckInput(input, first, end, known)
+	if err != nil && input >= first {
+		err = t.doubt(err) // a broker may show an old end for a moment
+	}
+	err = otherwise(err, Fatal)
+	if t.o.SkipLost && RemedyOf(err) == Fatal && input <= end {
+		t.next = max(input, first)
+		return end, true, nil
+	}
+	return end, false, err
+}
+
+// CheckInput returns an ErrInputLost if a worker that is at an input offset cannot go on there: the
+// log begins at first and ends at end, and what the worker has read of it, by its leader epoch, ends
+// at known in the log as it is now; -1 if that is not known.
+func CheckInput(input, first, end, known int64) error {
+	switch {
 	case input < first:
-		return none, WithRemedy(Advise(fmt.Errorf("%w: the group is at %d, the input begins at %d",
-			ErrInputLost, input, first), ": lengthen retention.ms, and start once with "+
-			"--skip-lost to go on without the records between"), Fatal)
+		return Advise(fmt.Errorf("%w: the group is at %d, the input begins at %d", ErrInputLost,
+			input, first), ": lengthen retention.ms, and start once with --skip-lost to go on "+
+			"without the records between")
 	case input > end:
-		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+
-			"topic made again, or has the cluster lost data?", ErrInputLost, input, end))
+		return fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made again, "+
+			"or has the cluster lost data?", ErrInputLost, input, end)
+	case known != none && known < input:
+		return Advise(fmt.Errorf("%w: it lost its end from offset %d on and has grown again; the "+
+			"group is at %d", ErrInputLost, known, input), ": look for a replica with the old "+
+			"end, or start once with --skip-lost to go on without the records between")
+	}
+	return nil
+}
+
+// epochEnd returns where the records of a leader epoch end in the input; none if that is not known.
+func (t *Task) epochEnd(ctx context.Context, epoch int32) (end int64, err error) {
+	input, able := t.d.Input.(Epochs)
+	if !able || epoch == none {
+		return none, nil
+	}
+	err = t.retry(ctx, func() (err error) {
+		end, err = input.EpochEnd(ctx, epoch)
+		return err
+	})
+	if err != nil {
+		return none, fmt.Errorf("read where leader epoch %d of the input ends: %w", epoch, err)
 	}
 	return end, nil
 }
