@@ -36,10 +36,13 @@ const noEpoch = -1
 
 // EpochEnd asks the leader where the records of a leader epoch and of all earlier ones end in its
 // log: at the first record of a later epoch, or at the log's end. It returns -1 if the leader does
-// not know, and 0 if the epoch is later than its own: then the log is not the one in which a reader
+// not know or epoch is -1, and 0 if the epoch is later than its own: then the log is not the one in which a reader
 // has seen that epoch. A reader that was beyond the result has read records that are not in the log
 // any more (KIP-320).
 func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
+	if epoch < 0 {
+		return noEpoch, nil
+	}
 	op := fmt.Sprintf("find the end of leader epoch %d of %s/%d", epoch, f.topic, f.partition)
 	err = f.atLeader(ctx, func(ctx context.Context) error {
 		end, err = f.askEpochEnd(ctx, op, noEpoch, epoch)

@@ -59,6 +59,7 @@ func (c *caller) do(ctx context.Context, what call) *Error {
 		if last.Remedy != Retriable {
 			return last
 		}
+		c.options.Retrying(ctx, last)
 		if !pause.Wait(patience) {
 			return gaveUp(patience, last)
 		}

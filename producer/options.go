@@ -2,6 +2,7 @@ package producer
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -27,6 +28,9 @@ type Options struct {
 	// MaxBatchBytes bounds an encoded record batch before compression. Default 1 MiB, just under
 	// the broker's default message.max.bytes of 1,048,588.
 	MaxBatchBytes int
+	// Retrying is told of each attempt that failed and is made again, before the pause: a caller
+	// hears of RetryTimeout's end only. Default: nobody is told.
+	Retrying func(context.Context, *Error)
 	// Compression of the record batches; none by default (DESIGN.md says why).
 	Compression kafka.Compression
 }
@@ -67,5 +71,8 @@ func (o Options) withDefaults() Options {
 	o.MinBackoff = cmp.Or(o.MinBackoff, 5*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 500*time.Millisecond)
 	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 1<<20)
+	if o.Retrying == nil {
+		o.Retrying = func(context.Context, *Error) {}
+	}
 	return o
 }

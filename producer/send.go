@@ -136,6 +136,7 @@ func (s *sender) deliver(ctx context.Context, ses *session, parcels []*parcel,
 		if failure.Remedy != Retriable {
 			return failure
 		}
+		s.options.Retrying(ctx, failure)
 		if !pause.Wait(patience) {
 			return gaveUp(patience, failure)
 		}

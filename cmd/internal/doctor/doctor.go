@@ -90,6 +90,7 @@ func ExamineFollowing(ctx context.Context, command string, o service.Options,
 		counts, t := map[string]int{}, d.o.Topics
 		d.within(ctx, "topic", func(ctx context.Context) { counts = d.topicsThere(ctx) })
 		if n := counts[t.Raw]; own != nil && n > 0 && counts[t.Changelog] == n {
+			d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
 			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, own) })
 		}
 	}
@@ -576,7 +577,7 @@ func (d *examination) sample(
 func (d *examination) group(ctx context.Context, partitions int) {
 	begun := 0
 	for n := range int32(partitions) {
-		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		at, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
 		if err != nil && errors.Is(err, wire.ErrTemporary) {
 			d.add("group", Warning, "%s: its offset in partition %d is not known yet, a "+
 				"transaction may be open: %v", d.o.Group, n, err)
@@ -589,7 +590,11 @@ func (d *examination) group(ctx context.Context, partitions int) {
 		if found {
 			begun++
 		}
-		if err := d.moved(ctx, n); err != nil {
+		err = d.moved(ctx, n)
+		if err == nil {
+			err = d.outside(ctx, n, at, found)
+		}
+		if err != nil {
 			d.add("group", Failure, "partition %d: %v", n, err)
 			return
 		}
@@ -624,6 +629,30 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 		}
 	}
 	return moved
+}
+
+// outside checks, as a task does at its start, that the raw topic holds a partition's offset and what
+// was processed before it. Where the offset has expired, the last mark has it.
+func (d *examination) outside(ctx context.Context, n int32, at int64, found bool) error {
+	mark, marked, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+	if err != nil || !found && !marked {
+		return nil //nolint:nilerr // lastSettings says what is wrong with it
+	}
+	if !found {
+		at = mark.Input
+	}
+	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+	if err != nil {
+		return err
+	}
+	known := int64(-1)
+	if marked {
+		known, err = r.EpochEnd(ctx, mark.Epoch)
+	}
+	if err != nil {
+		return err
+	}
+	return task.CheckInput(at, r.First, r.End, known)
 }
 
 // differences says in which settings a mark's differ from these, and what a key means among them.

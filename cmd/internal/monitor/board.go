@@ -60,9 +60,10 @@ type Board struct {
 
 // Watch is what a board has to ask for. It must be safe for concurrent use.
 type Watch struct {
-	Away   func() time.Duration // how long Kafka has been away; 0: it is not
-	Store  func() Store
-	Models func() []Model // versions of the model, the first one first
+	Away      func() time.Duration // how long Kafka has been away; 0: it is not
+	Unwritten func() map[string]Unwritten
+	Store     func() Store
+	Models    func() []Model // versions of the model, the first one first
 }
 
 // NewBoard returns the board of an instance that starts.
@@ -74,8 +75,8 @@ func newBoard(now func() time.Time) *Board {
 		shown:   Status{Readiness: Readiness{Phase: Starting}},
 		working: map[*Partition]bool{}, standbys: map[*Standby]bool{},
 		watch: Watch{
-			func() time.Duration { return 0 }, func() Store { return Store{} },
-			func() []Model { return []Model{} },
+			func() time.Duration { return 0 }, func() map[string]Unwritten { return nil },
+			func() Store { return Store{} }, func() []Model { return []Model{} },
 		},
 	}
 }
@@ -203,11 +204,15 @@ type Partition struct {
 	latest atomic.Int64 // Kafka timestamp of the last record processed, in milliseconds; 0: none
 
 	// Under the board's lock.
-	shown        Progress
-	restoring    bool  // also where the phase is joining
-	next, stable int64 // offsets: where reading goes on, and the last stable one
-	fetched      bool  // they are known
-	dueMS        int64 // when the next window of counts is due; 0: none is
+	shown     Progress
+	restoring bool  // also where the phase is joining
+	done      int64 // input offset up to which nothing is left to do; see task.Observer
+	// Offsets of the last answer: where reading goes on, the last stable one, and the log's end.
+	next, stable, end int64
+	waiting           int64     // records behind the stable one
+	fetched           bool      // they are known
+	openSince         time.Time // since when records lie behind this stable offset; zero: none do
+	dueMS             int64     // when the next window of counts is due; 0: none is
 }
 
 // End says that the task has returned. A partition whose task has returned waits for the group.
@@ -244,12 +249,39 @@ func (p *Partition) Restoring(from, at, end int64) {
 	p.shown.Records, p.shown.Of = at-from, end-from
 }
 
-// Fetched says at which offset reading goes on, and where the committed records end by now.
-func (p *Partition) Fetched(next, stable int64) {
+// Fetched says up to which offset nothing is left to do, at which one reading goes on, and where the
+// committed records and all records end by now. It returns how long the oldest open transaction has
+// held up the records behind it, 0 if none does.
+func (p *Partition) Fetched(done, next, stable, end int64) (open time.Duration) {
 	p.Step()
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	p.next, p.stable, p.fetched = next, stable, true
+	now := p.board.now()
+	switch {
+	case end <= stable:
+		p.openSince = time.Time{}
+	case p.openSince.IsZero() || stable != p.stable:
+		p.openSince = now
+	}
+	end = max(end, stable)
+	p.done, p.next, p.stable, p.end, p.fetched = done, next, stable, end, true
+	p.waiting = end - stable
+	return p.open(now)
+}
+
+// Ended says where the input ends, while its task has to wait and reads nothing.
+func (p *Partition) Ended(end int64) {
+	p.board.mu.Lock()
+	defer p.board.mu.Unlock()
+	p.end = max(p.end, end)
+}
+
+// open is how long the oldest open transaction has been there.
+func (p *Partition) open(now time.Time) time.Duration {
+	if p.openSince.IsZero() {
+		return 0
+	}
+	return now.Sub(p.openSince)
 }
 
 // Processed says that a record of a Kafka timestamp, in milliseconds, was processed.
@@ -258,9 +290,9 @@ func (p *Partition) Processed(timestampMS int64) {
 	p.Step()
 }
 
-// Committed says that a transaction is committed: how many records it had, and how long it took
-// from the first of them.
-func (p *Partition) Committed(records int, took time.Duration) {
+// Committed says that a transaction is committed: how many records it had, the input offset after
+// them, and how long it took from the first of them.
+func (p *Partition) Committed(records int, next int64, took time.Duration) {
 	p.Step()
 	if records > 0 { // one without records only moves an offset
 		p.board.requests.records.Observe(float64(records))
@@ -269,6 +301,7 @@ func (p *Partition) Committed(records int, took time.Duration) {
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
 	p.board.shown.LastCommit = p.board.now().UTC()
+	p.done = max(p.done, next)
 }
 
 // Due says when the partition's next window of counts has to be published, Unix milliseconds; 0: it
@@ -320,12 +353,12 @@ func (b *Board) look() Status {
 	w := b.watch
 	b.mu.Unlock()
 	// Outside of the lock: they may write to the board.
-	away, store, models := w.Away(), w.Store(), w.Models()
+	away, unwritten, store, models := w.Away(), w.Unwritten(), w.Store(), w.Models()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.shown
 	s.Time, s.StartedAt = b.now().UTC(), b.began.UTC()
-	s.KafkaAwaySeconds, s.State, s.Models = away.Seconds(), store, models
+	s.KafkaAwaySeconds, s.Unwritten, s.State, s.Models = away.Seconds(), unwritten, store, models
 	s.Readiness.Partitions, s.Partitions = map[string]Progress{}, map[string]PartitionStatus{}
 	s.Standbys = map[string]StandbyStatus{}
 	furthest := len(partitionPhases) - 1 // from running, where there is no partition
@@ -343,7 +376,7 @@ func (b *Board) look() Status {
 	if s.Phase == Running {
 		s.Phase = partitionPhases[furthest]
 	}
-	s.Ready = s.Phase == Running && away == 0 && s.Holds == ""
+	s.Ready = s.Phase == Running && away == 0 && s.Holds == "" && len(unwritten) == 0
 	return s
 }
 
@@ -353,8 +386,9 @@ func (p *Partition) look(now time.Time) PartitionStatus {
 	if p.shown.Phase != Running || !p.fetched {
 		return s
 	}
-	next, stable, lag := p.next, p.stable, max(0, p.stable-p.next)
-	s.NextOffset, s.StableOffset, s.LagRecords = &next, &stable, &lag
+	next, stable, end, lag := p.next, p.stable, p.end, max(0, p.end-p.done)
+	s.NextOffset, s.StableOffset, s.EndOffset, s.LagRecords = &next, &stable, &end, &lag
+	s.OpenRecords, s.OpenSeconds = p.waiting, p.open(now).Seconds()
 	latest := time.UnixMilli(p.latest.Load())
 	if behind := now.Sub(latest); lag > 0 && latest.UnixMilli() > 0 && behind > 0 {
 		s.LagSeconds, s.LagTime = behind.Seconds(), cli.Duration(behind)

@@ -211,12 +211,30 @@ var families = append(counted(),
 			}
 		}, "partition"),
 	labelled("lag_records",
-		"Offsets between where reading goes on and the last stable offset, which is at least as "+
-			"many as records, of a running partition.",
+		"Offsets between what is committed and the input's end, which is at least as many as "+
+			"records, of a running partition.",
 		func(s *Status, give give) {
 			for number, p := range s.Partitions {
 				if p.LagRecords != nil {
 					give(float64(*p.LagRecords), number)
+				}
+			}
+		}, "partition"),
+	labelled("lag_open_records",
+		"The part of lag_records that waits behind an open transaction of a producer.",
+		func(s *Status, give give) {
+			for number, p := range s.Partitions {
+				if p.LagRecords != nil {
+					give(float64(p.OpenRecords), number)
+				}
+			}
+		}, "partition"),
+	labelled("lag_open_seconds",
+		"How long the oldest open transaction has held up a running partition; 0: none does.",
+		func(s *Status, give give) {
+			for number, p := range s.Partitions {
+				if p.LagRecords != nil {
+					give(p.OpenSeconds, number)
 				}
 			}
 		}, "partition"),
@@ -239,6 +257,14 @@ var families = append(counted(),
 	single("kafka_away_seconds",
 		"How long calls to Kafka have failed by now; 0 if they do not.",
 		func(s *Status) float64 { return s.KafkaAwaySeconds }),
+	single("unwritten_seconds",
+		"How long a topic of the output could not be written by now; 0: all can.",
+		func(s *Status) (longest float64) {
+			for _, u := range s.Unwritten {
+				longest = max(longest, u.Seconds)
+			}
+			return longest
+		}),
 	single("state_cache_hits_total", "States that were found in memory.",
 		func(s *Status) float64 { return float64(s.State.CacheHits) }),
 	single("state_cache_misses_total", "States that were looked for in the store.",

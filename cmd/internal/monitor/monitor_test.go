@@ -39,7 +39,8 @@ func newTestBoard() (b *Board, at *clock, away *time.Duration) {
 	at, away = &clock{time.UnixMilli(1_700_000_000_000)}, new(time.Duration)
 	b = newBoard(at.now)
 	b.Watch(Watch{
-		Away: func() time.Duration { return *away },
+		Away:      func() time.Duration { return *away },
+		Unwritten: func() map[string]Unwritten { return nil },
 		Store: func() Store {
 			return Store{
 				Bytes: 4096, Users: 7, CountedAt: time.Unix(1_700_000_000, 0).UTC(),
@@ -167,6 +168,80 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestUnwritten: an instance that cannot write a topic is not ready and says why, and so is one of
+// which the second stage cannot. It is alive.
+func TestUnwritten(t *testing.T) {
+	b, _, _ := newTestBoard()
+	next, _, _ := newTestBoard()
+	var own, other map[string]Unwritten
+	for board, unwritten := range map[*Board]*map[string]Unwritten{b: &own, next: &other} {
+		w := board.watch
+		w.Unwritten = func() map[string]Unwritten { return *unwritten }
+		board.Watch(w)
+		board.Assigned(1, nil)
+	}
+	s, second := source(b), source(next)
+	s.Stage, second.Stage, s.Next = "windows", "totals", &second
+	h := handler(Options{Stall: time.Minute}, s)
+	gone := map[string]Unwritten{"out": {Seconds: 12, Cause: "it is gone"}}
+	const why = `"out":{"seconds":12,"cause":"it is gone"}`
+	for _, c := range []struct{ own, other map[string]Unwritten }{
+		{nil, nil}, {gone, nil}, {nil, gone}, {gone, map[string]Unwritten{"log": {Seconds: 3}}},
+	} {
+		own, other = c.own, c.other
+		code, body := get(t, h, "/ready")
+		failing := c.own != nil || c.other != nil
+		if (code == http.StatusServiceUnavailable) != failing ||
+			failing && !strings.Contains(body, why) ||
+			len(c.other) > 0 && c.own != nil && !strings.Contains(body, `"log":{"seconds":3`) {
+			t.Errorf("%v, %v: %d %s", c.own, c.other, code, body)
+		}
+		if code, body := get(t, h, "/live"); code != http.StatusOK {
+			t.Errorf("it is not alive: %s", body)
+		}
+	}
+	if _, body := get(t, h, "/metrics"); !strings.Contains(body,
+		`geodither_unwritten_seconds{stage="windows"} 12`+"\n") {
+		t.Error("no metric says it")
+	}
+}
+
+// TestLag: the lag is to the log's end from what is committed, or from what was read where nothing is
+// held, so that markers at the end are none. What waits behind an open transaction has a number of
+// its own, and a time.
+func TestLag(t *testing.T) {
+	b, at, _ := newTestBoard()
+	b.Assigned(1, []int32{0})
+	p := b.Begin(0)
+	p.Move(Running)
+	want := func(what string, lag, open int64, seconds float64) {
+		t.Helper()
+		s := b.look().Partitions["0"]
+		if *s.LagRecords != lag || s.OpenRecords != open || s.OpenSeconds != seconds {
+			t.Errorf("%s: %d records, %d for %v s, want %d, %d for %v", what, *s.LagRecords,
+				s.OpenRecords, s.OpenSeconds, lag, open, seconds)
+		}
+	}
+	p.Fetched(4, 10, 10, 10)
+	want("six records are in hand", 6, 0, 0)
+	p.Committed(6, 10, 0)
+	want("they are committed", 0, 0, 0)
+	p.Fetched(10, 10, 10, 15)
+	want("a transaction begins", 5, 5, 0)
+	at.pass(time.Minute)
+	p.Fetched(10, 10, 10, 18)
+	want("it goes on", 8, 8, 60)
+	p.Fetched(10, 14, 14, 18)
+	want("another one is behind it", 8, 4, 0)
+	p.Committed(3, 14, 0)
+	at.pass(time.Second)
+	p.Fetched(14, 18, 18, 18)
+	p.Ended(25)
+	want("the task waits, and the log grows", 11, 0, 0)
+	p.Fetched(25, 25, 25, 25)
+	want("all is done, up to a marker", 0, 0, 0)
+}
+
 // TestLive: a loop that makes no step for too long is named, in whatever phase but starting and
 // restoring; and whatever counts as a step ends that.
 func TestLive(t *testing.T) {
@@ -198,8 +273,8 @@ func TestLive(t *testing.T) {
 	p := b.Begin(4)
 	for name, step := range map[string]func(){
 		"a step": p.Step, "a request": func() { p.Requested(wire.Outcome{}) },
-		"a phase": func() { p.Move(Running) }, "a fetch": func() { p.Fetched(1, 1) },
-		"a record": func() { p.Processed(1) }, "a transaction": func() { p.Committed(1, 0) },
+		"a phase": func() { p.Move(Running) }, "a fetch": func() { p.Fetched(1, 1, 1, 1) },
+		"a record": func() { p.Processed(1) }, "a transaction": func() { p.Committed(1, 1, 0) },
 		"a part of a restoration": func() { p.Restoring(1, 2, 3) },
 	} {
 		at.pass(2 * stall)
@@ -391,8 +466,8 @@ func TestStatus(t *testing.T) {
 	running, restoring := b.Begin(0), b.Begin(2)
 	running.Move(Running)
 	running.Processed(at.now().Add(-3 * time.Second).UnixMilli())
-	running.Fetched(90, 100)
-	running.Committed(10, time.Second)
+	running.Fetched(70, 90, 98, 100)
+	running.Committed(10, 80, time.Second)
 	restoring.Move(Restoring)
 	restoring.Restoring(1000, 1250, 2000)
 	running.Due(at.now().Add(-30 * time.Second).UnixMilli())
@@ -450,7 +525,7 @@ func TestMetricsAreExplained(t *testing.T) {
 	b.Assigned(1, []int32{0})
 	p := b.Begin(0)
 	p.Move(Running)
-	p.Fetched(1, 1)
+	p.Fetched(1, 1, 1, 1)
 	b.Standby(1).Following(1, 1, false)
 	registry := newRegistry(source(b))
 	shown, err := registry.Gather()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -149,14 +150,18 @@ func (s Source) stalled(limit time.Duration) map[string]float64 {
 	return found
 }
 
-// readiness is that of all stages: the phase is that of the first one that is not ready. Partitions
-// are those of the first stage.
+// readiness is that of all stages: it is of the first one that is not ready, with the topics that any
+// cannot write. Partitions are those of the first stage.
 func (s Source) readiness() Readiness {
 	r := s.Board.look().Readiness
 	for _, stage := range s.stages()[1:] {
 		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
-			r.Ready, r.Phase, r.KafkaAwaySeconds = false, other.Phase, other.KafkaAwaySeconds
-			r.Holds = other.Holds
+			other.Partitions = r.Partitions
+			r = other
+		} else if len(other.Unwritten) > 0 {
+			all := maps.Clone(other.Unwritten)
+			maps.Copy(all, r.Unwritten)
+			r.Unwritten = all
 		}
 	}
 	return r

@@ -98,8 +98,16 @@ type Readiness struct {
 	KafkaAwaySeconds float64 `json:"kafka_away_seconds,omitempty"`
 	// Holds says why raw records wait: nearly all so far would be refused. Missing: none waits.
 	Holds string `json:"holds,omitempty"`
+	// Unwritten are the topics that cannot be written, or "transactions".
+	Unwritten map[string]Unwritten `json:"unwritten,omitempty"`
 	// Partitions are those that are assigned, by their number.
 	Partitions map[string]Progress `json:"partitions,omitempty"`
+}
+
+// Unwritten says for how long a topic could not be written, and what the last attempt has met.
+type Unwritten struct {
+	Seconds float64 `json:"seconds"`
+	Cause   string  `json:"cause"`
 }
 
 // Progress is how far a partition is.
@@ -184,10 +192,17 @@ type StandbyStatus struct {
 type PartitionStatus struct {
 	Progress
 	// NextOffset is where reading goes on, StableOffset where the committed records of the raw
-	// topic end, and LagRecords the difference. Missing unless the partition runs.
+	// topic end, and EndOffset where all end. LagRecords is how far that is from what the group has
+	// committed, without control and aborted records at the end, which are nothing to commit.
+	// Missing unless the partition runs.
 	NextOffset   *int64 `json:"next_offset,omitempty"`
 	StableOffset *int64 `json:"stable_offset,omitempty"`
+	EndOffset    *int64 `json:"end_offset,omitempty"`
 	LagRecords   *int64 `json:"lag_records,omitempty"`
+	// OpenRecords is the part of LagRecords that waits behind an open transaction of a producer,
+	// and OpenSeconds for how long.
+	OpenRecords int64   `json:"open_records,omitempty"`
+	OpenSeconds float64 `json:"open_seconds,omitempty"`
 	// LagSeconds is the age of the last processed record, by its Kafka timestamp, if there is a
 	// lag.
 	LagSeconds float64 `json:"lag_seconds,omitempty"`

@@ -40,6 +40,7 @@ func (s *Service) report(ctx context.Context) {
 			r.warn(s.options.Counters.Snapshot())
 			return
 		case <-alarm.C:
+			s.outputs.unwritten()
 			r.alarm(s.options.Counters.Snapshot())
 		case <-report.C:
 			r.report(s.options.Counters.Snapshot())

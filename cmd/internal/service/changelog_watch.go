@@ -33,6 +33,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		s.lookAtOutputs(ctx)
 		err := s.lookAtChangelog(ctx)
 		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) {

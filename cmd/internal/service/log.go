@@ -47,7 +47,9 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 		l.records = append(l.records, topics.Record(r))
 	}
 	l.reached = max(l.reached, got.Next)
-	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
+	return task.Batch{
+		Records: l.records, Next: got.Next, StableEnd: got.StableEnd, End: got.End, Epoch: got.Epoch,
+	}, nil
 }
 
 // check looks at the topic where a record has a time of its producer. The log ended at end before.
@@ -69,6 +71,12 @@ func (l *partitionLog) check(ctx context.Context, offset, end int64) error {
 // High implements task.Ended.
 func (l *partitionLog) High(ctx context.Context) (end int64, err error) {
 	end, err = l.fetcher.High(ctx)
+	return end, readRemedy(err)
+}
+
+// EpochEnd implements task.Epochs.
+func (l *partitionLog) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
+	end, err = l.fetcher.EpochEnd(ctx, epoch)
 	return end, readRemedy(err)
 }
 

@@ -278,6 +278,7 @@ func (w *loopWorld) run(
 		Changelog: loopLog{log("log"), w.life},
 		Transactions: loopTransactions{&transactions{
 			producer: tx, client: w.client, group: "loop", lease: lease,
+			outputs:     newOutputs(slog.New(slog.DiscardHandler)),
 			input:       producer.TopicPartition{Topic: "raw"},
 			output:      producer.TopicPartition{Topic: "out"},
 			changelog:   producer.TopicPartition{Topic: "log"},

@@ -45,11 +45,21 @@ type observer struct {
 	caller  string   // this partition's task, by its name there
 	board   *monitor.Partition
 	pace    pace // of lines on other trouble
+	open    pace // of lines on an open transaction
 }
 
+// openPatience is how long a transaction of the input may stay open without a word.
+const openPatience = 10 * time.Second
+
 // Fetched implements task.Observer.
-func (o *observer) Fetched(_ int, next, stableEnd int64) {
-	o.board.Fetched(next, stableEnd)
+func (o *observer) Fetched(b task.Batch, done int64) {
+	open := o.board.Fetched(done, b.Next, b.StableEnd, b.End)
+	if open == 0 {
+		o.open = pace{}
+	} else if open >= openPatience && o.open.due(time.Now()) {
+		o.log.Warn("records wait behind an open transaction of the input topic", "offset",
+			b.StableEnd, "records", b.End-b.StableEnd, "for", open.Round(time.Second))
+	}
 	o.pace = pace{}
 	o.outages.succeeded(o.caller)
 }
@@ -85,7 +95,7 @@ func (o *observer) Sealed(int) {
 
 // Committed implements task.Observer.
 func (o *observer) Committed(t task.Transaction) {
-	o.board.Committed(t.Records, t.Took)
+	o.board.Committed(t.Records, t.Next, t.Took)
 	o.board.Due(o.due)
 	tally := o.sealed
 	o.sealed = engine.Tally{}

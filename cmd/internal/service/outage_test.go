@@ -133,7 +133,7 @@ func TestOtherTroubleIsPaced(t *testing.T) {
 	for range 100 {
 		o.Retried(fs.ErrNotExist, time.Second)
 	}
-	o.Fetched(0, 0, 0)
+	o.Fetched(task.Batch{}, 0)
 	o.Retried(fs.ErrNotExist, time.Second)
 	if n := strings.Count(log.String(), `level=WARN msg="waiting to try again"`); n != 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())

@@ -38,6 +38,7 @@ type Service struct {
 	watchEvery time.Duration
 	alarmEvery time.Duration
 	outages    *outages
+	outputs    *outputs
 	changes    *changes
 
 	changelogEvery time.Duration
@@ -72,8 +73,9 @@ func host(o Options) *Service {
 	return &Service{
 		options: o, client: o.Client(), log: o.Logger, census: counted,
 		timeline: newTimeline(o.Later, o.Logger), watchEvery: watchInterval,
-		alarmEvery: alarmInterval, outages: newOutages(o.Logger), changelogEvery: changelogEvery,
-		patience: CallPatience, openStore: state.Open, holdQuiet: holdQuiet,
+		alarmEvery: alarmInterval, outages: newOutages(o.Logger), outputs: newOutputs(o.Logger),
+		changelogEvery: changelogEvery, patience: CallPatience, openStore: state.Open,
+		holdQuiet: holdQuiet,
 	}
 }
 
@@ -124,7 +126,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	beside.Go(func() { s.watchChangelog(ctx) })
 	if s.census != nil {
 		board.Watch(monitor.Watch{
-			Away: s.outages.away, Store: s.census.storeStats(store), Models: s.models,
+			Away: s.outages.away, Unwritten: s.outputs.unwritten,
+			Store: s.census.storeStats(store), Models: s.models,
 		})
 		beside.Go(func() { s.census.run(ctx, board, store) })
 	}
@@ -293,6 +296,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 		return // nothing to replay here
 	}
 	defer s.outages.gone(caller(partition))
+	defer s.outputs.gone(caller(partition))
 	began := time.Now()
 	board := s.options.Board.Begin(partition)
 	defer board.End()

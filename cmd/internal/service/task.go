@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -24,8 +25,23 @@ func (s *Service) newTask(
 	at := func(topic string) producer.TopicPartition {
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
-	tx, err := producer.NewTransactional(client, o.TransactionalID(partition),
-		producer.Options{TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes})
+	transactions := &transactions{
+		client: client, group: o.Group, lease: lease, source: s.source, copied: s.copied,
+		input: at(o.Topics.Raw), output: at(o.Topics.Sanitized), changelog: at(o.Topics.Changelog),
+		deadLetters: at(o.Topics.DeadLetters), outputs: s.outputs, caller: caller(partition),
+	}
+	grow, err := growing(client, o.Topics.Raw, partition, board)
+	if err != nil {
+		return nil, err
+	}
+	transactions.producer, err = producer.NewTransactional(client, o.TransactionalID(partition),
+		producer.Options{
+			TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes,
+			Retrying: func(ctx context.Context, err *producer.Error) {
+				transactions.unwritten(ctx, err)
+				grow(ctx)
+			},
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +66,7 @@ func (s *Service) newTask(
 	}
 	parts := task.Dependencies{
 		Input: input, Changelog: changelog,
-		Transactions: &transactions{
-			producer: tx, client: client, group: o.Group, lease: lease, source: s.source,
-			copied: s.copied, input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
-			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
-		},
-		Store: store.Partition(partition),
+		Transactions: transactions, Store: store.Partition(partition),
 	}
 	processor, err := s.job.work(engine.Partition{
 		Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions),

@@ -30,6 +30,9 @@ type transactions struct {
 
 	input, output, changelog, deadLetters producer.TopicPartition
 
+	outputs *outputs // of the instance
+	caller  string   // this partition's task, by its name there
+
 	// Scratch: output, changelog, dead letters, and output to other partitions than its own.
 	batches []producer.Batch
 }
@@ -49,7 +52,24 @@ func (t *transactions) Fence(ctx context.Context) error {
 	if err := t.lease.Check(ctx); err != nil {
 		return readRemedy(err)
 	}
+	t.outputs.written(ofTransactions, t.caller)
 	return t.sameTopics(ctx)
+}
+
+// unwritten books an error of the producer as one of an output, if it is. What a predecessor's
+// transaction holds up is not: the partition is not ready then. Nor is a partition that is lost, or
+// a stop.
+func (t *transactions) unwritten(ctx context.Context, err error) {
+	e, ok := errors.AsType[*producer.Error](err)
+	if !ok || ctx.Err() != nil || e.Remedy == producer.Fenced ||
+		errors.Is(err, kafka.ConcurrentTransactions) {
+		return
+	}
+	topic := ofTransactions
+	if e.Where != nil && e.Where.Topic != t.input.Topic {
+		topic = e.Where.Topic
+	}
+	t.outputs.failed(topic, t.caller, err)
 }
 
 // sameTopics looks whether the raw topic or the changelog was made again while the
@@ -117,6 +137,7 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, er
 	}
 	offsets, err := t.producer.Produce(ctx, t.batches...)
 	if err != nil {
+		t.unwritten(ctx, err)
 		return 0, writeRemedy(err)
 	}
 	return t.changelogEnd(offsets)
@@ -134,11 +155,19 @@ func (t *transactions) batch(to producer.TopicPartition) *producer.Batch {
 // Commit implements task.Transactions.
 func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
 	if err := t.commitOffset(ctx, next); err != nil {
+		t.unwritten(ctx, err)
 		return 0, writeRemedy(err)
 	}
 	offsets, err := t.producer.Commit(ctx)
 	if err != nil {
+		t.unwritten(ctx, err)
 		return 0, writeRemedy(err)
+	}
+	t.outputs.written(ofTransactions, t.caller)
+	for _, b := range t.batches {
+		if len(b.Records) > 0 {
+			t.outputs.written(b.Topic, t.caller)
+		}
 	}
 	return t.changelogEnd(offsets)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 	tx, err := producer.NewTransactional(client, "g/raw/0", producer.Options{})
 	servicetest.OK(t, err)
 	m.transactions = &transactions{
+		outputs:  newOutputs(slog.New(slog.DiscardHandler)),
 		producer: tx, client: client, group: "g", lease: generation.Leases[0],
 		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
 		changelog:   producer.TopicPartition{Topic: "log"},

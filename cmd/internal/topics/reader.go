@@ -79,6 +79,11 @@ func (r *Reader) Refresh(ctx context.Context) (err error) {
 	return err
 }
 
+// EpochEnd returns where a leader epoch ends in the partition, -1 if that is not known.
+func (r *Reader) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
+	return r.fetcher.EpochEnd(ctx, epoch)
+}
+
 // Scan visits the records from an offset up to another. A record is valid during the call only.
 // An error of visit ends the scan.
 func (r *Reader) Scan(
