@@ -35,10 +35,10 @@ func (f *Fetcher) High(ctx context.Context) (end int64, err error) {
 const noEpoch = -1
 
 // EpochEnd asks the leader where the records of a leader epoch and of all earlier ones end in its
-// log: at the first record of a later epoch, or at the log's end. It returns -1 if the leader does
-// not know or epoch is -1, and 0 if the epoch is later than its own: then the log is not the one in which a reader
-// has seen that epoch. A reader that was beyond the result has read records that are not in the log
-// any more (KIP-320).
+// log: at the first record of a later epoch, or at the log's end. A reader that was beyond that has
+// read records that are not in the log any more (KIP-320). It returns -1 if the leader does not
+// know or epoch is -1, and 0 if the epoch is later than the leader's own: then the log is not the
+// one in which a reader has seen that epoch.
 func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
 	if epoch < 0 {
 		return noEpoch, nil
@@ -64,7 +64,7 @@ func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err err
 // askEpochEnd sends OffsetForLeaderEpoch version 4, which kafka-go lacks:
 //
 //	replica 4 | topics array of (name |
-//	  partitions array of (index 4 | current leader epoch 4 | leader epoch 4 | tags) | tags) | tags
+//	  partitions array of (index 4 | current epoch 4 | leader epoch 4 | tags) | tags) | tags
 //
 // The leader refuses a current epoch that is not its own, unless it is -1.
 func (f *Fetcher) askEpochEnd(ctx context.Context, op string, current, epoch int32) (
@@ -84,8 +84,8 @@ func (f *Fetcher) askEpochEnd(ctx context.Context, op string, current, epoch int
 
 // readEpochEnd reads the answer to a question about one partition:
 //
-//	tags | throttle 4 | topics array of (name |
-//	  partitions array of (error 2 | index 4 | leader epoch 4 | end offset 8 | tags) | tags) | tags
+//	tags | throttle 4 | topics array of (name | partitions array of
+//	  (error 2 | index 4 | leader epoch 4 | end offset 8 | tags) | tags) | tags
 func readEpochEnd(op string, body []byte) (end int64, err error) {
 	r := &wire.Reader{Rest: body}
 	r.SkipTags()

@@ -154,3 +154,39 @@ func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 		t.Errorf("offset %d, %v", offset, found)
 	}
 }
+
+// TestEpochEnd: a fetch says which leader appended its last batch, and the leader where that one's
+// records end. It does not know an epoch that had none, and disowns one that is still to come.
+func TestEpochEnd(t *testing.T) {
+	h := newHarness(t)
+	f := h.fetcher("in", 0, FetcherOptions{})
+	w := h.Writer("")
+	elect := func() { h.OK(h.MoveTopicPartition("in", 0, 1)) }
+	if got, err := f.Fetch(t.Context(), 0); err != nil || got.Epoch != noEpoch {
+		t.Errorf("an empty log: epoch %d, %v", got.Epoch, err)
+	}
+	h.Write(w, "in", 0, "a", "b", "c")
+	elect()
+	h.Write(w, "in", 0, "d", "e")
+	got, err := f.Fetch(t.Context(), 0)
+	h.OK(err)
+	last := got.Epoch
+	elect()
+	for epoch, want := range map[int32]int64{last - 1: 3, last: -1, last + 9: 0, noEpoch: -1} {
+		if end, err := f.EpochEnd(t.Context(), epoch); err != nil || end != want {
+			t.Errorf("epoch %d ends at %d, %v, want %d", epoch, end, err, want)
+		}
+	}
+	h.Write(w, "in", 0, "f")
+	if end, err := f.EpochEnd(t.Context(), last); err != nil || end != 5 {
+		t.Errorf("epoch %d ends at %d, %v, want 5", last, end, err)
+	}
+	h.Refuse(kmsg.OffsetForLeaderEpoch, kerr.TopicAuthorizationFailed.Code, 1)
+	_, err = f.EpochEnd(t.Context(), last)
+	h.Is(err, kafka.TopicAuthorizationFailed)
+	for n := range 20 {
+		if _, err := readEpochEnd("ask", make([]byte, n)); err == nil {
+			t.Errorf("an answer of %d bytes is taken", n)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package producer
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -394,5 +396,23 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := NewTransactional(nil, "", Options{}); err == nil {
 		t.Error("a transactional producer without an id")
+	}
+}
+
+// TestRetrying: each attempt that is repeated is told, long before the producer gives up.
+func TestRetrying(t *testing.T) {
+	h := newHarness(t)
+	var told []*Error
+	o := quick
+	o.Retrying = func(_ context.Context, err *Error) { told = append(told, err) }
+	p := h.started("retrying", o)
+	h.Refuse(kmsg.Produce, kerr.NotEnoughReplicas.Code, 2)
+	h.Refuse(kmsg.EndTxn, kerr.CoordinatorNotAvailable.Code, 1)
+	h.produce(p, "out", 0, values(1, 1))
+	_, err := p.Commit(t.Context())
+	h.OK(err)
+	if len(told) != 3 || told[0].Where == nil || told[0].Where.Topic != "out" ||
+		!errors.Is(told[1], kafka.NotEnoughReplicas) || told[2].Where != nil {
+		t.Errorf("it was told %v", told)
 	}
 }

@@ -73,7 +73,7 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 	flags.BoolVar(&once.AcceptLost, "accept-lost-account", false,
 		"for one start: go on without the changelog, with every user's sum of ε at 0")
 	flags.BoolVar(&once.SkipLost, "skip-lost", false,
-		"for one start: go on where retention removed raw records before they were read")
+		"for one start: go on where raw records were lost before they were read")
 	flags.BoolVar(&once.AcceptRefused, "accept-refused", false,
 		"for one start: go on where nearly all of the first raw records would be refused")
 	cli.Required(cmd, "config")

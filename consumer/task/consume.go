@@ -229,8 +229,8 @@ func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 // lost its end, and have other records where the task has read already: then the task starts over,
 // which finds that out again.
 //
-// An answer may have batches of several epochs. The last one stands for all: no record before t.next
-// is of a later epoch, and an epoch's end is that of all earlier ones too.
+// An answer may have batches of several epochs. The last one stands for all: no record before
+// t.next is of a later epoch, and an epoch's end is that of all earlier ones too.
 func (t *Task) sameInput(ctx context.Context, epoch int32) error {
 	if epoch == none || epoch == t.epoch {
 		return nil

@@ -131,6 +131,16 @@
 // Mark.Source is the identity of the input topic. In a topic that was deleted and created again,
 // offsets mean something else, so the task ends with ErrSource.
 //
+// # A log that lost its end
+//
+// An election that is not clean, or a disk that was put back, takes the last records of the input
+// away, and later ones get their offsets. An offset does not show that, if the log is longer again.
+// The mark therefore holds the leader epoch of what was processed (KIP-320). The broker says where
+// that epoch ends in the log as it is now. If that is before the mark's offset, other records lie
+// there, and the task ends with ErrInputLost. It asks at each start, and before it processes
+// records of another epoch. The group's offset would be a second home for the epoch, which expires,
+// and which people set by hand.
+//
 // # Amendments
 //
 // Some of what the bytes depend on changes while the task works, such as a new version of a model.

@@ -71,8 +71,8 @@ const (
 //	version 1 | flags 1 | Input | Origin | Since | Epoch 4 | Settings | Source | Names |
 //	Partitioner | number of amendments 1 | for each of them: From | Name
 //
-// Offsets are eight bytes, big-endian, as Epoch is. Settings, Source, Names, Partitioner and Name
-// each follow a byte with their length.
+// Offsets are eight bytes and Epoch is four, big-endian. Settings, Source, Names, Partitioner and
+// Name each follow a byte with their length.
 const (
 	markVersion = 1
 

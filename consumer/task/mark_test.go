@@ -44,7 +44,8 @@ func TestMarkBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := DecodeMark(value)
-		if err != nil || got.Input != test.want.Input || got.Epoch != test.want.Epoch || !got.sameBut(test.want) {
+		if err != nil || got.Input != test.want.Input || got.Epoch != test.want.Epoch ||
+			!got.sameBut(test.want) {
 			t.Errorf("%s decodes to %+v, %v, want %+v", test.hex, got, err, test.want)
 		}
 		if !bytes.Equal(AppendMark(nil, test.want), value) {

@@ -8,8 +8,8 @@ type Observer interface {
 	// Moved says that the task has gone from one state of its life to another.
 	Moved(from, to State)
 	// Fetched says that the input has answered with a batch, whose memory is valid during the call.
-	// Everything before done is committed, or had nothing to commit: the lag is the batch's End less
-	// done, in offsets.
+	// Everything before done is committed, or had nothing to commit: the lag is the batch's End
+	// less done, in offsets.
 	Fetched(b Batch, done int64)
 	// Sealed says that a transaction of so many records is complete and is being written. What is
 	// processed after this call belongs to the next one. Committed or Dropped says how it has

@@ -165,8 +165,8 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		t.shown(stable) // what a predecessor has shown beyond the loss is not known
 	}
 	if r.Assumed || renamed || moved || lost && t.next == r.Input {
-		// A mark alone says that the loss was accepted, so that it need not be accepted again. Where
-		// the input has lost its beginning, the offset says it.
+		// A mark alone says that the loss was accepted, so that it need not be accepted again.
+		// Where the input has lost its beginning, the offset says it.
 		if err := t.commit(work, !t.closes(t.next)); err != nil {
 			return err
 		}
@@ -227,8 +227,8 @@ func (t *Task) restore(ctx context.Context, committed int64) (Restore, error) {
 	return r.run(ctx)
 }
 
-// locate sets t.next to where processing goes on: at the restored offset, or where Start or SkipLost
-// says; lost says that SkipLost did. It returns the end of what there is to read.
+// locate sets t.next to where processing goes on: at the restored offset, or where Start or
+// SkipLost says; lost says that SkipLost did. It returns the end of what there is to read.
 func (t *Task) locate(ctx context.Context, r Restore) (end int64, lost bool, err error) {
 	var first int64
 	err = t.retry(ctx, func() (err error) {
@@ -271,9 +271,9 @@ func (t *Task) locate(ctx context.Context, r Restore) (end int64, lost bool, err
 	return end, false, err
 }
 
-// CheckInput returns an ErrInputLost if a worker that is at an input offset cannot go on there: the
-// log begins at first and ends at end, and what the worker has read of it, by its leader epoch, ends
-// at known in the log as it is now; -1 if that is not known.
+// CheckInput returns an ErrInputLost if a worker that is at an input offset cannot go on there. The
+// log begins at first and ends at end, and the leader epoch of what the worker has read ends at
+// known in the log as it is now; -1 if that is not known.
 func CheckInput(input, first, end, known int64) error {
 	switch {
 	case input < first:

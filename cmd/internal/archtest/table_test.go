@@ -398,10 +398,10 @@ var table = map[string]rule{
 	"cmd/internal/kafkatest": {
 		tests: []string{
 			"cmd/internal/account", "cmd/internal/config", "cmd/internal/counting",
-			"cmd/internal/doctor",
-			"cmd/internal/engine", "cmd/internal/erase", "cmd/internal/fleet",
-			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/monitor",
+			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/topics", "cmd/internal/verify",
 			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
 			"mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer", "schemas",

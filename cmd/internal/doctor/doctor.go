@@ -631,8 +631,8 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 	return moved
 }
 
-// outside checks, as a task does at its start, that the raw topic holds a partition's offset and what
-// was processed before it. Where the offset has expired, the last mark has it.
+// outside checks, as a task does at its start, that the raw topic holds a partition's offset and
+// what was processed before it. Where the offset has expired, the last mark has it.
 func (d *examination) outside(ctx context.Context, n int32, at int64, found bool) error {
 	mark, marked, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 	if err != nil || !found && !marked {

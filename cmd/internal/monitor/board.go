@@ -249,9 +249,9 @@ func (p *Partition) Restoring(from, at, end int64) {
 	p.shown.Records, p.shown.Of = at-from, end-from
 }
 
-// Fetched says up to which offset nothing is left to do, at which one reading goes on, and where the
-// committed records and all records end by now. It returns how long the oldest open transaction has
-// held up the records behind it, 0 if none does.
+// Fetched says up to which offset nothing is left to do, at which one reading goes on, and where
+// the committed records and all records end by now. It returns how long the oldest open transaction
+// has held up the records behind it, 0 if none does.
 func (p *Partition) Fetched(done, next, stable, end int64) (open time.Duration) {
 	p.Step()
 	p.board.mu.Lock()

@@ -206,9 +206,9 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
-// TestLag: the lag is to the log's end from what is committed, or from what was read where nothing is
-// held, so that markers at the end are none. What waits behind an open transaction has a number of
-// its own, and a time.
+// TestLag: the lag is to the log's end from what is committed, or from what was read where nothing
+// is held, so that markers at the end are none. What waits behind an open transaction has a number
+// of its own, and a time.
 func TestLag(t *testing.T) {
 	b, at, _ := newTestBoard()
 	b.Assigned(1, []int32{0})

@@ -150,8 +150,8 @@ func (s Source) stalled(limit time.Duration) map[string]float64 {
 	return found
 }
 
-// readiness is that of all stages: it is of the first one that is not ready, with the topics that any
-// cannot write. Partitions are those of the first stage.
+// readiness is that of all stages: it is of the first one that is not ready, with the topics that
+// any cannot write. Partitions are those of the first stage.
 func (s Source) readiness() Readiness {
 	r := s.Board.look().Readiness
 	for _, stage := range s.stages()[1:] {

@@ -588,3 +588,21 @@ func TestCountingAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsAreGone: either service that counts says that its output is gone.
+func TestCountsAreGone(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	r, _ := f.start(t, "gone")
+	servicetest.Await(t, "both are at work", func() bool {
+		return strings.Count(r.Log.String(), `msg="partitions assigned"`) == 2
+	}, r)
+	for _, topic := range []string{f.totals.Topics.Sanitized, f.windows.Topics.Sanitized} {
+		f.w.DeleteTopic(t, topic, false)
+		servicetest.Await(t, "a line", func() bool {
+			return strings.Contains(r.Log.String(), `msg="an output cannot be written: its records `+
+				`wait and are not committed" topic=`+topic)
+		}, r)
+	}
+	r.Stop(t)
+}

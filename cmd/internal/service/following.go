@@ -86,7 +86,7 @@ func lostInput(own Fingerprints, o Options, err error) (what string, found bool)
 	case errors.Is(err, task.ErrSource):
 		return o.Topics.Raw + " was made again since the changelog was written", true
 	case errors.Is(err, task.ErrInputLost):
-		return "records of " + o.Topics.Raw + " were removed before they were read", true
+		return "records of " + o.Topics.Raw + " were lost before they were read", true
 	case errors.Is(err, task.ErrLost):
 		return fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
 			o.Topics.Changelog, o.StateDir), true

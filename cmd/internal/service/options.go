@@ -53,8 +53,8 @@ type Options struct {
 	// for a service that goes through all there is, forever.
 	Windows []Window
 
-	// SkipLost goes on where retention has removed raw records that were not
-	// processed yet. Otherwise the service stops.
+	// SkipLost goes on where raw records are lost that were not processed yet: retention has
+	// removed them, or the log has lost its end and grown again. Otherwise the service stops.
 	SkipLost bool
 
 	// AcceptSettings goes on with other settings (model, key, release) than those of

@@ -30,8 +30,7 @@ func (a *asked) lag(t *testing.T, metric string) (sum float64) {
 	return sum
 }
 
-// caughtUp waits until a service is ready and has no lag, although markers of transactions lie at the
-// end of its input.
+// caughtUp waits until a service is ready and has no lag.
 func (a *asked) caughtUp(t *testing.T) {
 	t.Helper()
 	a.until(t, "/ready", http.StatusOK, `"phase":"running"`)
@@ -41,12 +40,12 @@ func (a *asked) caughtUp(t *testing.T) {
 	}, a)
 }
 
-// unwritable waits until a service that has something to write is not ready because of a topic, and
-// holds that it is alive, says so in its log, and has a lag that grows.
+// unwritable waits until a service that has something to write is not ready because of a topic. It
+// must be alive, log that, and have a lag that grows.
 func (a *asked) unwritable(t *testing.T, w *servicetest.World, topic string) {
 	t.Helper()
 	a.until(t, "/ready", http.StatusServiceUnavailable, `"unwritten":{"`+topic+`":{"seconds":`)
-	servicetest.Await(t, "the log says it", func() bool {
+	servicetest.Await(t, "a line", func() bool {
 		return strings.Contains(a.Log.String(),
 			`level=WARN msg="an output cannot be written: its records wait and are not committed" `+
 				`topic=`+topic)
@@ -111,8 +110,8 @@ func TestOutputWithoutRecordsIsGone(t *testing.T) {
 	a.Stop(t)
 }
 
-// TestOutputRefuses: a broker that refuses records for now makes the service not ready, whatever the
-// reason; one that refuses this client, or a record's size, ends it with the reason.
+// TestOutputRefuses: a broker that refuses records for now makes the service not ready, whatever
+// the reason; one that refuses this client, or a record's size, ends it with the reason.
 func TestOutputRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
