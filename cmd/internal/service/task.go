@@ -25,7 +25,7 @@ func (s *Service) newTask(
 	at := func(topic string) producer.TopicPartition {
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
-	transactions := &transactions{
+	tx := &transactions{
 		client: client, group: o.Group, lease: lease, source: s.source, copied: s.copied,
 		input: at(o.Topics.Raw), output: at(o.Topics.Sanitized), changelog: at(o.Topics.Changelog),
 		deadLetters: at(o.Topics.DeadLetters), outputs: s.outputs, caller: caller(partition),
@@ -34,11 +34,11 @@ func (s *Service) newTask(
 	if err != nil {
 		return nil, err
 	}
-	transactions.producer, err = producer.NewTransactional(client, o.TransactionalID(partition),
+	tx.producer, err = producer.NewTransactional(client, o.TransactionalID(partition),
 		producer.Options{
 			TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes,
 			Retrying: func(ctx context.Context, err *producer.Error) {
-				transactions.unwritten(ctx, err)
+				tx.unwritten(ctx, err)
 				grow(ctx)
 			},
 		})
@@ -66,7 +66,7 @@ func (s *Service) newTask(
 	}
 	parts := task.Dependencies{
 		Input: input, Changelog: changelog,
-		Transactions: transactions, Store: store.Partition(partition),
+		Transactions: tx, Store: store.Partition(partition),
 	}
 	processor, err := s.job.work(engine.Partition{
 		Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions),
