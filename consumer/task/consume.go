@@ -320,8 +320,10 @@ func (t *Task) process(rec Record) error {
 			t.overlay.put(t.erasure.kept, kept, len(kept) == 0, rec.Timestamp)
 		}
 	}
-	t.overlay.out = t.overlay.send(t.overlay.out, fx.Output)
-	t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)
+	if rec.Offset >= t.mark.Published {
+		t.overlay.out = t.overlay.send(t.overlay.out, fx.Output)
+		t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)
+	}
 	t.records++
 	t.last = rec.Timestamp
 	t.next = rec.Offset + 1

@@ -103,8 +103,8 @@ func (f *follower) begin(ctx context.Context) error {
 	}
 	found := r.full != StoreEmpty
 	why := r.outside()
-	if why == "" && r.givenUp {
-		why = errGivenUp.Error()
+	if why == "" && r.stale != nil {
+		why = r.stale.Error()
 	}
 	if why == "" && r.end > r.store.Changelog && r.tooOld() {
 		why = errTooOld.Error()

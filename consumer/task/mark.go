@@ -48,6 +48,12 @@ type Mark struct {
 	Partitioner string
 	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
 	Amendments []Amendment
+	// Rebuilt is when somebody wrote the changelog back, in Unix milliseconds; 0: never. A store
+	// whose mark says otherwise is no copy of what the changelog has said since.
+	Rebuilt int64
+	// Published is the input offset before which everything was published before it was written
+	// back. Records up to there make states again, and no results. 0 if there are none.
+	Published int64
 }
 
 // Amendment is something that a processor's bytes depend on beside the settings, from an input
@@ -68,15 +74,16 @@ const (
 
 // The value of a mark:
 //
-//	version 1 | flags 1 | Input | Origin | Since | Epoch 4 | Settings | Source | Names |
-//	Partitioner | number of amendments 1 | for each of them: From | Name
+//	version 1 | flags 1 | Input | Origin | Since | if a flag says so: Rebuilt | Published |
+//	Epoch 4 | Settings | Source | Names | Partitioner | number of amendments 1 |
+//	for each of them: From | Name
 //
-// Offsets are eight bytes and Epoch is four, big-endian. Settings, Source, Names, Partitioner and
-// Name each follow a byte with their length.
+// Offsets and times are eight bytes and Epoch is four, big-endian. Settings, Source, Names,
+// Partitioner and Name each follow a byte with their length.
 const (
 	markVersion = 1
 
-	markOpen, markLost = 1, 2 // the flags
+	markOpen, markLost, markRebuilt = 1, 2, 4 // the flags
 )
 
 // ValidKey reports whether a record's key may have a state: it is not empty and does not begin with
@@ -99,8 +106,13 @@ func AppendMark(dst []byte, m Mark) []byte {
 	if m.Lost {
 		flags |= markLost
 	}
+	offsets := []int64{m.Input, m.Origin, m.Since}
+	if m.Rebuilt != 0 {
+		flags |= markRebuilt
+		offsets = append(offsets, m.Rebuilt, m.Published)
+	}
 	dst = append(dst, markVersion, flags)
-	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
+	for _, offset := range offsets {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, uint32(m.Epoch))
@@ -138,15 +150,20 @@ func DecodeMark(value []byte) (Mark, error) {
 	flags := r.byte()
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
-		Input: r.offset(), Origin: r.offset(), Since: r.offset(), Epoch: r.epoch(),
-		Settings: r.bytes(), Source: r.bytes(), Names: r.bytes(), Partitioner: string(r.bytes()),
+		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
 	}
+	if flags&markRebuilt != 0 {
+		m.Rebuilt, m.Published = r.offset(), r.offset()
+		r.bad = r.bad || m.Rebuilt == 0
+	}
+	m.Epoch, m.Settings, m.Source, m.Names = r.epoch(), r.bytes(), r.bytes(), r.bytes()
+	m.Partitioner = string(r.bytes())
 	n := int(r.byte())
 	r.bad = r.bad || n > MaxAmendments
 	for len(m.Amendments) < n && !r.bad {
 		m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
 	}
-	if r.bad || len(r.rest) > 0 || flags > markOpen|markLost {
+	if r.bad || len(r.rest) > 0 || flags > markOpen|markLost|markRebuilt {
 		return Mark{}, errMarkDamaged
 	}
 	return m, m.check()
@@ -181,7 +198,8 @@ func (r *reader) bytes() []byte {
 
 // check returns an error if the offsets contradict each other.
 func (m Mark) check() error {
-	if m.Origin < none || m.Epoch < none || m.Since < m.Origin || m.Input < max(m.Since, 0) {
+	if m.Origin < none || m.Epoch < none || m.Since < m.Origin || m.Input < max(m.Since, 0) ||
+		min(m.Rebuilt, m.Published) < 0 {
 		return errMarkDamaged
 	}
 	last := int64(0)
@@ -208,6 +226,7 @@ func (m Mark) Clone() Mark {
 // sameBut reports whether two marks differ in nothing but Input and its Epoch.
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
+		m.Rebuilt == o.Rebuilt && m.Published == o.Published &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
 		bytes.Equal(m.Names, o.Names) && m.Partitioner == o.Partitioner &&
 		slices.EqualFunc(m.Amendments, o.Amendments, Amendment.equal)

@@ -39,8 +39,7 @@ type restoration struct {
 	last  lastMark
 	known bool // the store was found with an input offset, so there was a mark
 	cut   bool // the changelog's beginning was deleted
-	// givenUp says that somebody has accepted the loss of the states that the store has.
-	givenUp bool
+	stale error // why the store is no copy of this changelog; nil if it is one
 
 	full string // why the store is restored in full; "" if it is not
 	lost bool   // the changelog is lost, and that was accepted
@@ -92,16 +91,21 @@ func (r *restoration) look(ctx context.Context) error {
 	if err := r.findMark(ctx); err != nil {
 		return err
 	}
-	return r.compareOrigins()
+	return r.compareMarks()
 }
 
-// errGivenUp: the changelog was emptied, and somebody has accepted that.
-var errGivenUp = errors.New("the states in the store were given up: the changelog has begun again")
+var (
+	// errGivenUp: the changelog was emptied, and somebody has accepted that.
+	errGivenUp = errors.New("the states in the store were given up: the changelog has begun again")
+	// errRebuilt: from some offset on, the changelog is another one than the store was a copy of.
+	errRebuilt = errors.New("the changelog was written back since the store was last used")
+)
 
-// compareOrigins finds out whether the store's states were given up (AcceptLost) while the store
-// was not in use. It then has to be restored in full, or it would bring back what is in no account.
-func (r *restoration) compareOrigins() error {
-	if !r.cut || !r.known || !r.last.found {
+// compareMarks finds out whether the store's states were given up (AcceptLost), or the changelog
+// written back, while the store was not in use. It then has to be restored in full, or it would
+// bring back what is in no account.
+func (r *restoration) compareMarks() error {
+	if !r.known || !r.last.found {
 		return nil // a changelog that was made again has another id, and its stores are set aside
 	}
 	value, err := r.t.d.Store.Get(markKey)
@@ -115,9 +119,18 @@ func (r *restoration) compareOrigins() error {
 	if err != nil {
 		return WithRemedy(fmt.Errorf("read the store's mark: %w", err), Fatal)
 	}
-	if r.givenUp = startsOver(r.last.mark, own.Origin); r.givenUp && r.full == "" {
-		r.full, r.keep = errGivenUp.Error(), true
+	switch {
+	case own.Rebuilt != r.last.mark.Rebuilt:
+		r.stale = errRebuilt
+	case r.cut && startsOver(r.last.mark, own.Origin):
+		r.stale = errGivenUp
+	default:
+		return nil
 	}
+	if r.full == "" {
+		r.full = r.stale.Error()
+	}
+	r.keep = r.stale == errGivenUp || r.store.Input > r.last.mark.Input
 	return nil
 }
 
@@ -164,12 +177,26 @@ func (r *restoration) judge() error {
 		}
 		r.full, r.known = "the changelog is lost, and that was accepted", false
 	}
-	if r.last.found && (r.committed == none || r.committed == r.last.mark.Input) {
-		// It is checked now, and not after a long replay. A mark that does not agree with the
-		// group's offset may be an old one.
-		return t.accept(r.last.mark, t.o)
+	if !r.last.found {
+		return nil
 	}
-	return nil
+	// Before anything is wiped: what the changelog lacks may be in the store alone.
+	if r.leads() {
+		return t.doubt(r.tailError())
+	}
+	if err := CheckCommitted(r.committed, r.last.mark.Input); err != nil {
+		return t.doubt(err)
+	}
+	// It is checked now, and not after a long replay.
+	return t.accept(r.last.mark, t.o)
+}
+
+// leads reports whether the store has what the changelog has lost at its end: records that moved
+// the input offset, or others, such as an erasure.
+func (r *restoration) leads() bool {
+	input := r.last.mark.Input
+	return r.known && r.stale == nil &&
+		(r.store.Input > input || r.store.Input == input && r.store.Changelog > r.end)
 }
 
 // give returns the error of a loss, or nil if the loss was accepted; the store is then kept. A
@@ -514,6 +541,15 @@ func (r *restoration) lostError() error {
 		"again", ErrLost, known), ". "+WaysOut)
 }
 
+// tailError returns the error of a changelog that ends before the store does. The states at its end
+// may be in the store alone, so the store is left as it is, whatever is accepted.
+func (r *restoration) tailError() error {
+	return Advise(fmt.Errorf("%w at its end: it has the states up to input offset %d, and the store "+
+		"here those up to %d", ErrLost, r.last.mark.Input, r.store.Input), ". Leave the group's "+
+		"offset alone, stop all instances, and write the end back from their folders: "+
+		"\"geodither state rebuild-changelog\"")
+}
+
 // cutError returns the error of a changelog that has lost its beginning. It says why the store does
 // not help, which is the reason for a full restore.
 func (r *restoration) cutError() error {
@@ -548,9 +584,14 @@ func CheckCommitted(committed, input int64) error {
 }
 
 func diverged(committed, input int64) error {
-	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets "+
-		"moved, or has the cluster lost data? To go on, set the group's offset to %[3]d",
-		ErrDiverged, committed, input)
+	advice := fmt.Sprintf(": was the group moved back? Set its offset to %d", input)
+	if committed > input {
+		advice = fmt.Sprintf(": 1. if the changelog lost its end, \"geodither state "+
+			"rebuild-changelog\": nothing is published twice; 2. if somebody moved the group, set "+
+			"its offset to %d", input)
+	}
+	return Advise(fmt.Errorf("%w: the group is at %d, the changelog at %d", ErrDiverged, committed,
+		input), advice)
 }
 
 // tooSlow returns the error of a full replay that took so long that tombstones may be gone.

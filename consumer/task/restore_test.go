@@ -38,9 +38,15 @@ func TestKeep(t *testing.T) {
 			s.found, s.positions = true, Positions{Input: 0, Changelog: 0}
 		}, 1, 1},
 		"the store is of no use": {func(s *script) {
-			s.committed, s.changelog = 1, []Message{mark(1)}
-			s.found, s.positions = true, Positions{Input: 2, Changelog: 1}
+			s.committed, s.changelog = none, []Message{mark(1)}
+			s.found, s.positions = true, Positions{Input: 1, Changelog: 1}
 		}, 0, 1},
+		"the changelog was written back from other states": {func(s *script) {
+			value := AppendMark(nil, Mark{Input: 1, Rebuilt: 9})
+			s.committed, s.changelog = 1, []Message{mark(1), {Key: markKey, Value: value}}
+			s.found, s.positions = true, Positions{Input: 2, Changelog: 1}
+			s.states[MarkKey] = string(AppendMark(nil, Mark{Input: 2}))
+		}, 1, 1},
 		"the copy fails": {func(s *script) {
 			lost(s)
 			s.fail["store.keep"] = errors.New("full")
@@ -171,10 +177,20 @@ func TestReconcile(t *testing.T) {
 			group: none, log: logged, cut: 2,
 			is: ErrLost, fences: 3,
 		},
-		"the store leads": {group: 1, log: logged, store: at(2, 2), fences: 1, wipes: 1, next: 1},
-		"the changelog has not the store's position": {
-			group: 1, log: logged, store: at(1, 3),
-			fences: 1, wipes: 1, next: 1,
+		"the store leads": {group: 1, log: logged, store: at(2, 2), is: ErrLost, fences: 3},
+		"the store leads, whatever is accepted": {
+			group: 1, log: logged, store: at(2, 2),
+			o: accept, is: ErrLost, fences: 3,
+		},
+		"the store leads, and the group with it": {
+			group: 2, log: logged, store: at(2, 3), is: ErrLost, fences: 3,
+		},
+		"the store leads, and the group has no offset": {
+			group: none, log: logged, store: at(2, 3), is: ErrLost, fences: 3,
+		},
+		"the changelog has lost its end": {group: 2, log: logged, is: ErrDiverged, fences: 3},
+		"the changelog has lost an erasure": {
+			group: 1, log: logged, store: at(1, 3), is: ErrLost, fences: 3,
 		},
 		"the store is right": {group: 1, log: logged, store: at(1, 2), fences: 1, next: 1},
 		"a full restore was interrupted": {
@@ -187,7 +203,7 @@ func TestReconcile(t *testing.T) {
 		},
 		"the group was moved back": {
 			group: 1, log: []Message{old, mark(2)},
-			is: ErrDiverged, fences: 3, wipes: 3,
+			is: ErrDiverged, fences: 3,
 		},
 		"the mark is of a later version": {
 			group: 1, log: []Message{{Key: markKey, Value: []byte{9}}},
