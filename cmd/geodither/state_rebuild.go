@@ -18,25 +18,25 @@ func newStateRebuild(std cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild-changelog -c FILE [FOLDER...]",
-		Short: "Write a lost changelog back from intact state folders",
-		Long: `Write a changelog that was deleted, emptied or made again back from the state folders of the
-service's instances. The changelog holds every user's state and account of ε. A state folder is a
-copy of the partitions that its instance had.
+		Short: "Write a lost changelog, or its lost end, back from intact state folders",
+		Long: `Write a changelog that was deleted, emptied or made again, or that has lost its end, back from the
+state folders of the service's instances. The changelog holds every user's state and account of ε.
+A state folder is a copy of the partitions that its instance had.
 
 Stop all instances first, and name the state folder of every instance. Without any, the command
 takes the state_dir of the config. For each partition it takes the folder whose states are those at
-the committed offset of the group. If there is none it refuses: older states leave out what users
-have spent since. It also refuses while the group has members. A missing topic is created.
+the committed offset of the group, or else the newest states that there are: also those of a
+changelog that has lost its end. It refuses while the group has members. A missing topic is created.
 
-States also lag if their instance was killed: it had not written what it applied in the half minute
-before. If no folder has newer ones, and the raw topic still holds the records from their offset on,
-set the offset of the group in that partition back to it and run this again. Then start the service
-with the settings and the key that were in force. It makes the same records once more, byte for
-byte, at no cost of ε; they come twice in the sanitized topic.
+The newest states may lag behind the group: an instance that was killed had not written what it
+applied in the half minute before. The service then processes the raw records in between again, and
+publishes nothing of that: it was published before. For that the raw topic must still hold them, and
+the settings and the key must be those that were in force; otherwise the command refuses. If the
+records are gone and no folder has newer states, set the offset of the group back to the states,
+and start once with --skip-lost: what users have spent since then is lost.
 
-Partitions that have their marks already stay as they are, so the command can be repeated. It reads
-the store/ of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder
-of its own.
+Partitions that lack nothing stay as they are, so the command can be repeated. It reads the store/
+of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder of its own.
 
 The command cannot tell whether a folder is older than an erasure ("geodither erase"). Such a folder
 brings the person back: do not use it, or erase again before you start the service.
@@ -68,6 +68,19 @@ Prove what was written with "geodither state verify" before you start the servic
 	return cmd
 }
 
+// rebuildNote says what becomes of the group's offset, and of records that are processed again.
+func rebuildNote(p account.RebuiltPartition) string {
+	note := ""
+	if p.NoOffset {
+		note = " (the group had no offset, and gets this one)"
+	}
+	if p.Published > 0 {
+		note += fmt.Sprintf(" (the service processes up to %d again, and publishes nothing of it)",
+			p.Published)
+	}
+	return note
+}
+
 // printRebuild prints a line for each partition, and what to do next.
 func printRebuild(out io.Writer, plan account.Rebuild, dry bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -76,13 +89,13 @@ func printRebuild(out io.Writer, plan account.Rebuild, dry bool) error {
 		switch {
 		case p.Kept:
 			fmt.Fprintf(table, "%d\t\t\tleft as it is: it has its marks\n", p.Number)
-		case p.Folder == "":
+		case p.Folder == "" && p.From == "":
 			fmt.Fprintf(table, "%d\t\t\tnothing was processed\n", p.Number)
-		case p.NoOffset:
-			fmt.Fprintf(table, "%d\t%d\t%d\t%s (the group had no offset, and gets this one)\n",
-				p.Number, p.Users, p.Input, p.Folder)
+		case p.From != "":
+			fmt.Fprintf(table, "%d\t\t%d\t%s%s\n", p.Number, p.Input, p.From, rebuildNote(p))
 		default:
-			fmt.Fprintf(table, "%d\t%d\t%d\t%s\n", p.Number, p.Users, p.Input, p.Folder)
+			fmt.Fprintf(table, "%d\t%d\t%d\t%s%s\n", p.Number, p.Users, p.Input, p.Folder,
+				rebuildNote(p))
 		}
 	}
 	if err := table.Flush(); err != nil {

@@ -37,8 +37,8 @@ type restoration struct {
 	first int64     // bounds of the changelog, read after the fence: before it, a predecessor's
 	end   int64     // last states could be missed
 	last  lastMark
-	known bool // the store was found with an input offset, so there was a mark
-	cut   bool // the changelog's beginning was deleted
+	known bool  // the store was found with an input offset, so there was a mark
+	cut   bool  // the changelog's beginning was deleted
 	stale error // why the store is no copy of this changelog; nil if it is one
 
 	full string // why the store is restored in full; "" if it is not

@@ -31,33 +31,43 @@ type Rebuild struct {
 // RebuiltPartition is one partition of a Rebuild.
 type RebuiltPartition struct {
 	Number int32
-	// Folder has the states; empty if there is nothing to write: nothing was processed,
-	// or Kept.
-	Folder string
-	Input  int64 // the raw offset that the states belong to
-	Users  int   // with an account, those of erased users that are kept among them
-	Kept   bool  // the changelog holds the partition's mark already, and is left as it is
+	// Folder has the states, or From is the changelog itself. Both are empty if there is nothing to
+	// write: nothing was processed, or Kept.
+	Folder, From string
+	Input        int64 // the raw offset that the states belong to
+	Users        int   // with an account, those of erased users that are kept among them
+	Kept         bool  // the changelog holds what it must, and is left as it is
 	// NoOffset: the group has none here, so nothing could be compared with it. It gets
-	// that of the store.
+	// that of the states.
 	NoOffset bool
+	// Published is the raw offset up to which the service processes the records again without
+	// publishing what comes of them: it was published before. 0: there are none.
+	Published int64
 
 	unknown bool // no folder has it, and the group has no offset
 
-	mark  task.Mark
-	value []byte // of the mark
-	store *state.Partition
+	committed int64 // by the group; -1: nothing
+	rewrites  bool  // the changelog holds something that the states replace
+	mark      task.Mark
+	value     []byte           // of the mark
+	store     *state.Partition // of the folder
+	at        state.Positions
 }
+
+// writes reports whether there is something to write.
+func (p *RebuiltPartition) writes() bool { return p.Folder != "" || p.From != "" }
 
 // rebuildTimeout is what the transaction of one partition may take: all its states go
 // into one, so that a crash leaves nothing half written. Brokers allow 15 minutes as a
 // rule (transaction.max.timeout.ms).
 const rebuildTimeout = 10 * time.Minute
 
-// RebuildChangelog writes a lost changelog back from state folders of the service's
-// instances, which must have stopped. Each partition needs a folder whose states are those
-// at the group's committed offset: one that lags lacks states, and is refused. It refuses
-// while the group has members, and leaves a partition alone that has its mark already, so
-// that it can be repeated until it ends.
+// RebuildChangelog writes a lost changelog, or what it has lost at its end, back from state folders
+// of the service's instances, which must have stopped. Of each partition it takes the states at the
+// group's committed offset, or else the newest. If these lag behind the group, or there is no
+// folder and the changelog itself lags, the service brings them up from the raw records, and
+// publishes nothing of that. It refuses while the group has members, and leaves a partition alone
+// that lacks nothing, so that it can be repeated until it ends.
 //
 // The transactional id of each partition is fenced first, so that nothing of an instance
 // that is still about can come in between.
@@ -86,7 +96,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string) (plan Re
 		}
 	}
 	for i := range plan.Partitions {
-		if p := &plan.Partitions[i]; p.Folder != "" {
+		if p := &plan.Partitions[i]; p.writes() {
 			if err := r.write(ctx, p); err != nil {
 				return plan, fmt.Errorf("write back partition %d of %s: %w", p.Number,
 					o.Topics.Changelog, err)
@@ -104,6 +114,8 @@ type rebuilder struct {
 	stores []*state.Store
 	names  []string // of the folders
 	copied []byte   // the id of the changelog that all of them are copies of
+	source []byte   // the id of the raw topic
+	id     [16]byte // of the changelog; zero: it is missing
 }
 
 // open opens the folders and makes sure that they are of this service.
@@ -152,8 +164,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	if err != nil {
 		return plan, err
 	}
-	source, err := topics.ID(ctx, r.client, t.Raw)
-	if err != nil {
+	if r.source, err = topics.ID(ctx, r.client, t.Raw); err != nil {
 		return plan, err
 	}
 	_, err = admin.CoPartitioned(ctx, r.client, wire.Options{}, t.Raw, t.Changelog)
@@ -168,20 +179,25 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 			topics.Compacted); err != nil {
 			return plan, err
 		}
+		ids, err := admin.TopicIDs(ctx, r.client, wire.Options{}, t.Changelog)
+		if err != nil {
+			return plan, err
+		}
+		r.id = ids[t.Changelog]
 	}
 	var problems []error
 	some, evidence := false, false
 	for n := range int32(counts[t.Raw]) {
-		p, err := r.partition(ctx, n, plan.Made, source)
+		p, err := r.partition(ctx, n, plan.Made)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("partition %d: %w", n, err))
 		}
-		some = some || p.Folder != ""
+		some = some || p.writes()
 		published, err := r.look.Published(ctx, n, int32(counts[t.Raw]))
 		if err != nil {
 			return plan, err
 		}
-		evidence = evidence || p.Folder != "" || p.Kept || published
+		evidence = evidence || p.writes() || p.Kept || published
 		plan.Partitions = append(plan.Partitions, p)
 	}
 	for _, p := range plan.Partitions {
@@ -203,25 +219,40 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 }
 
 // partition plans one.
-func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
-	source []byte,
-) (RebuiltPartition, error) {
+func (r *rebuilder) partition(ctx context.Context, n int32, made bool) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
+	var there held
 	if !made {
 		var err error
-		if p.Kept, err = r.kept(ctx, n); err != nil || p.Kept {
+		if there, err = r.holds(ctx, n); err != nil {
 			return p, err
 		}
 	}
 	committed, found, err := consumer.Committed(ctx, r.client, wire.Options{}, r.o.Group,
 		r.o.Topics.Raw, n)
+	if !found {
+		committed = -1
+	}
 	if err != nil {
 		return p, err
 	}
 	best, err := r.newest(n, committed, found)
+	if err != nil {
+		return p, err
+	}
+	if there.marked {
+		p.Kept = committed <= there.mark.Input
+		if best != nil && r.leads(best, there) {
+			p.Kept = false
+		} else {
+			best = nil
+		}
+	}
 	switch {
-	case err != nil, best == nil && found && committed == 0:
-		return p, err // nothing was ever processed
+	case p.Kept, best == nil && committed == 0:
+		return p, nil // nothing is lost, or was ever processed
+	case best == nil && there.marked:
+		p.From, p.Input, p.mark = r.o.Topics.Changelog, there.mark.Input, there.mark
 	case best == nil && !found:
 		raw, err := topics.Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
 		p.unknown = err == nil && raw.End > 0 // something of it may have been processed
@@ -229,70 +260,125 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	case best == nil:
 		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name "+
 			"the folder of the partition's last instance", r.o.Group, committed)
+	default:
+		p = *best
 	}
-	p = *best
-	p.Number, p.NoOffset = n, !found
-	if err := p.check(committed, source); err != nil {
+	p.Number, p.NoOffset, p.committed, p.rewrites = n, !found, committed, there.marked
+	if err := r.check(ctx, &p); err != nil {
 		return p, err
 	}
-	// A mark alone commits the offset of the mark before it, so the store may have missed
-	// one. That the last worker has left something open is therefore to be assumed.
-	p.mark.Open = true
-	p.value = task.AppendMark(nil, p.mark)
+	p.complete()
+	if p.store == nil {
+		return p, nil
+	}
 	if err := p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil }); err != nil {
 		return p, err
 	}
 	return p, p.store.Reserved(state.KeptName, func(_, value []byte) error {
 		kept, err := engine.DecodeKept(value)
-		if len(kept.Account) > 0 {
+		if err != nil {
+			return err
+		}
+		spent, err := kept.Spent()
+		if spent > 0 {
 			p.Users++
 		}
 		return err
 	})
 }
 
-// kept reports whether a partition of the changelog has its mark, and is left alone. It then must
-// have its beginning.
-func (r *rebuilder) kept(ctx context.Context, n int32) (bool, error) {
-	topic := r.o.Topics.Changelog
-	_, found, err := topics.LastMark(ctx, r.client, topic, n)
-	if err != nil {
-		return false, err
+// complete makes the mark that is written.
+func (p *RebuiltPartition) complete() {
+	// A mark alone commits the offset of the mark before it, so the store may have missed
+	// one. That the last worker has left something open is therefore to be assumed.
+	p.mark.Open = true
+	p.mark.Rebuilt = time.Now().UnixMilli()
+	p.mark.Published = max(p.mark.Published, p.committed, 0)
+	if p.mark.Published > p.Input {
+		p.Published = p.mark.Published
 	}
-	if found {
+	p.value = task.AppendMark(nil, p.mark)
+}
+
+// held is what a partition of the changelog holds.
+type held struct {
+	mark   task.Mark // the last one
+	marked bool      // there is one
+	end    int64
+}
+
+// holds looks at a partition of the changelog. If it has a mark, it must have its beginning.
+func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
+	topic := r.o.Topics.Changelog
+	if h.mark, h.marked, err = topics.LastMark(ctx, r.client, topic, n); err != nil {
+		return h, err
+	}
+	if h.marked {
 		log, err := topics.Open(ctx, r.client, topic, n, consumer.FetcherOptions{})
 		if err == nil && log.First > 0 {
 			err = fmt.Errorf("%s does not begin at offset 0. Delete %[1]s, with all instances "+
 				"stopped, and run this again: all of it is then written back", topic)
 		}
-		return true, err
+		if err == nil {
+			h.end = log.End
+		}
+		return h, err
 	}
 	some, err := r.look.Holds(ctx, n)
 	if some {
 		err = fmt.Errorf("%s has records here, but no mark of geodither's: set topics.changelog "+
 			"to the right topic", topic)
 	}
-	return false, err
+	return h, err
 }
 
-// check refuses states that are not those at the group's offset, or that have not the mark that
-// belongs to them.
-func (p *RebuiltPartition) check(committed int64, source []byte) error {
+// leads reports whether a folder has what the changelog has lost at its end. One that is a copy of
+// an earlier topic of this name, or of what was there before the changelog was written back, has
+// other offsets.
+func (r *rebuilder) leads(p *RebuiltPartition, h held) bool {
+	return bytes.Equal(r.copied, r.id[:]) && p.mark.Rebuilt == h.mark.Rebuilt &&
+		(p.Input > h.mark.Input || p.Input == h.mark.Input && p.at.Changelog > h.end)
+}
+
+// check refuses states that cannot be those at the group's offset, and cannot become them; and
+// those that have not the mark that belongs to them.
+func (r *rebuilder) check(ctx context.Context, p *RebuiltPartition) error {
 	switch {
-	case !p.NoOffset && p.Input < committed:
-		return fmt.Errorf("the newest states, at raw offset %d in %s, lag behind the group, at "+
-			"%d: 1. name the last instance's folder; 2. set the group's offset to %[1]d (see "+
-			"--help)", p.Input, p.Folder, committed)
-	case !p.NoOffset && p.Input > committed:
+	case !p.NoOffset && p.Input > p.committed:
 		return fmt.Errorf("the states in %s are those at raw offset %d, and the group is at %d: "+
-			"set its offset to %[2]d", p.Folder, p.Input, committed)
-	case len(p.value) == 0:
+			"set its offset to %[2]d", p.Folder, p.Input, p.committed)
+	case p.store != nil && len(p.value) == 0:
 		return fmt.Errorf("the store in %s has no mark: name another folder", p.Folder)
 	case p.mark.Input != p.Input:
 		return fmt.Errorf("the store in %s does not add up: its states are those at raw "+
 			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
-	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
-		return fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
+	case len(r.source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(r.source, p.mark.Source):
+		return fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder+p.From)
+	case p.Input >= p.committed:
+		return nil
+	}
+	return r.checkLag(ctx, p)
+}
+
+// checkLag refuses states that lag behind the group if the service could not bring them to where
+// they were: from the same records, and with the same settings.
+func (r *rebuilder) checkLag(ctx context.Context, p *RebuiltPartition) error {
+	raw, err := topics.Open(ctx, r.client, r.o.Topics.Raw, p.Number, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	lag := fmt.Sprintf("the newest states, at raw offset %d in %s, lag behind the group, at %d",
+		p.Input, p.Folder+p.From, p.committed)
+	switch {
+	case raw.First > p.Input || raw.End < p.committed:
+		return fmt.Errorf("%s, and the raw topic has only offsets %d to %d: name the last "+
+			"instance's folder (if there is none, see --help)", lag, raw.First, raw.End)
+	case !bytes.Equal(p.mark.Settings, r.o.Fingerprint()):
+		return fmt.Errorf("%s, and were made under other settings: name the last instance's "+
+			"folder, or run this with those. Different: %s", lag, r.o.Differences(p.mark.Settings))
+	case len(r.o.Later) > len(p.mark.Amendments):
+		return fmt.Errorf("%s: a version of the model may have been adopted since. Name the last "+
+			"instance's folder", lag)
 	}
 	return nil
 }
@@ -316,7 +402,8 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 		if !there || at.Input < 0 || best != nil && slices.Compare(rank[:], highest[:]) <= 0 {
 			continue
 		}
-		best, highest = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p}, rank
+		best = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p, at: at}
+		highest = rank
 		value, err := p.Get([]byte(state.MarkName))
 		if err != nil {
 			return nil, err
@@ -353,7 +440,7 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 	if err != nil {
 		return err
 	}
-	if found && committed != p.Input || !found && !p.NoOffset {
+	if found && committed != p.committed || !found && !p.NoOffset {
 		return fmt.Errorf("the group has moved to raw offset %d: stop its instances and try again",
 			committed)
 	}
@@ -361,6 +448,35 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))
 	}
 	_, err = tx.Commit(ctx)
+	return err
+}
+
+// remove adds the removal of what the changelog holds and the states lack: its lost end has removed
+// it, such as an erased user's state.
+func (r *rebuilder) remove(ctx context.Context, p *RebuiltPartition,
+	add func(key, value []byte) error,
+) error {
+	log, err := topics.Open(ctx, r.client, r.o.Topics.Changelog, p.Number,
+		consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	var gone [][]byte
+	err = log.Entries(ctx, func(e task.Entry) error {
+		if e.Kind == task.Marked || e.Kind == task.Foreign || len(e.Value) == 0 {
+			return nil
+		}
+		value, err := p.store.Get(e.Key)
+		if err == nil && len(value) == 0 {
+			gone = append(gone, bytes.Clone(e.Key))
+		}
+		return err
+	})
+	for _, key := range gone {
+		if err == nil {
+			err = add(key, nil)
+		}
+	}
 	return err
 }
 
@@ -385,20 +501,27 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 		}
 		return flush()
 	}
-	err := p.store.Iterate(add)
-	// What remains of erased users, requests that were not carried out, the partition's own state.
-	for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
-		if err == nil {
-			err = p.store.Reserved(name, add)
+	if p.rewrites && p.store != nil {
+		if err := r.remove(ctx, p, add); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return err
+	if p.store != nil {
+		err := p.store.Iterate(add)
+		// What remains of erased users, requests that were not carried out, the partition's state.
+		for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
+			if err == nil {
+				err = p.store.Reserved(name, add)
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
 	batch.Records = append(batch.Records, producer.Record{
 		Key: []byte(task.MarkKey), Value: p.value, Timestamp: now,
 	})
-	if err := flush(); err != nil || !p.NoOffset {
+	if err := flush(); err != nil || p.Input == p.committed {
 		return err
 	}
 	raw := producer.TopicPartition{Topic: r.o.Topics.Raw, Partition: p.Number}
