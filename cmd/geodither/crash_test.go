@@ -159,14 +159,9 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 	return f.Sent()
 }
 
-// serve runs the service under a name until it has answered all that was fed.
-// With between, it is killed after a part of the work, between is called, and it
-// is started again, four times.
-func (w *crashWorld) serve(
-	t *testing.T, name string, fed int64, between func(round int, stateDir string),
-) {
+// configure writes the config of the service under a name.
+func (w *crashWorld) configure(t *testing.T, name string) string {
 	t.Helper()
-	stateDir := filepath.Join(w.dir, name+"-state")
 	config := filepath.Join(w.dir, name+".yml")
 	text := fmt.Sprintf(`
 brokers: [%[1]s]
@@ -178,10 +173,21 @@ state_dir: %[4]q
 release: %[5]s
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
-`, w.addr, w.prefix+name, w.prefix, stateDir, w.release)
+`, w.addr, w.prefix+name, w.prefix, filepath.Join(w.dir, name+"-state"), w.release)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return config
+}
+
+// serve runs the service under a name until it has answered all that was fed.
+// With between, it is killed after a part of the work, between is called, and it
+// is started again, four times.
+func (w *crashWorld) serve(
+	t *testing.T, name string, fed int64, between func(round int, stateDir string),
+) {
+	t.Helper()
+	stateDir, config := filepath.Join(w.dir, name+"-state"), w.configure(t, name)
 	const rounds = 4
 	for round := 1; between != nil && round <= rounds; round++ {
 		service := w.start(t, config)

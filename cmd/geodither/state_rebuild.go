@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -15,9 +16,10 @@ func newStateRebuild(std cli.Streams) *cobra.Command {
 	var (
 		config string
 		dry    bool
+		to     account.Where
 	)
 	cmd := &cobra.Command{
-		Use:   "rebuild-changelog -c FILE [FOLDER...]",
+		Use:   "rebuild-changelog -c FILE [--from WHERE | FOLDER...]",
 		Short: "Write a lost changelog, or its lost end, back from intact state folders",
 		Long: `Write a changelog that was deleted, emptied or made again, or that has lost its end, back from the
 state folders of the service's instances. The changelog holds every user's state and account of ε.
@@ -41,20 +43,42 @@ of a folder. To use one that was set aside, move its store.aside-N to store/ in 
 The command cannot tell whether a folder is older than an erasure ("geodither erase"). Such a folder
 brings the person back: do not use it, or erase again before you start the service.
 
-Prove what was written with "geodither state verify" before you start the service again.`,
+Prove what was written with "geodither state verify" before you start the service again.
+
+With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has copied
+the topics, or in place of one that was made again. topics.changelog names the copy, which must be
+whole, have as many partitions as the raw topic, and begin at offset 0. The states stay as they are.
+WHERE says at which raw records the service goes on: a time, earliest, or committed, which is the
+offset that the group has, because the mirror translates offsets or somebody has set them. A record
+that was processed already does no harm: its fix is late, or repeats the user's last release, byte
+for byte. Stop the service of the old cluster with SIGTERM and let the mirror finish first. The
+command refuses a WHERE behind releases that the copy may lack, as after a kill. It cannot see
+whether the old service runs: two at a time give each user two budgets. "state verify" cannot prove
+a changelog that was carried over, because the records behind its states are elsewhere.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
-  geodither state verify -c geodither.yml`,
+  geodither state verify -c geodither.yml
+  geodither state rebuild-changelog -c new-cluster.yml --from 2026-11-21T08:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
+			repair := repairOptions(options, dry, false)
+			if to != (account.Where{}) {
+				if len(folders) > 0 {
+					return cli.Usagef("--from takes the states of the changelog, and no folders")
+				}
+				move, err := account.MoveChangelog(cmd.Context(), repair, to)
+				if err != nil {
+					return err
+				}
+				return printMove(std.Out, move, dry)
+			}
 			if len(folders) == 0 {
 				folders = []string{options.StateDir}
 			}
-			plan, err := account.RebuildChangelog(cmd.Context(),
-				repairOptions(options, dry, false), folders)
+			plan, err := account.RebuildChangelog(cmd.Context(), repair, folders)
 			if err != nil {
 				return err
 			}
@@ -64,8 +88,36 @@ Prove what was written with "geodither state verify" before you start the servic
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
+	flags.Var(&to, "from", "go on with another raw topic, `WHERE` in it: a time, earliest, committed")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// printMove prints a line for each partition, what all users have spent, and what to do next.
+func printMove(out io.Writer, m account.Move, dry bool) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "partition\tgoes on at raw offset\tended at\tthe last instance")
+	for _, p := range m.Partitions {
+		ended := "stopped cleanly"
+		if p.Open {
+			ended = "was killed, or the copy lacks its end"
+		}
+		if p.Empty {
+			fmt.Fprintf(table, "%d\t%d\t\tnothing was processed\n", p.Number, p.Input)
+			continue
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d\t%s\n", p.Number, p.Input, p.Was, ended)
+	}
+	if err := errors.Join(table.Flush(), printAccounts(out, m.Accounts)); err != nil {
+		return err
+	}
+	did, next := "carried over", "Stop the mirror of this topic before you start the service."
+	if dry {
+		did, next = "would be carried over", "Nothing was written. Compare the sums with those of "+
+			"\"geodither state inspect\" on the old cluster."
+	}
+	_, err := fmt.Fprintf(out, "%s %s. %s\n", m.Changelog, did, next)
+	return err
 }
 
 // rebuildNote says what becomes of the group's offset, and of records that are processed again.

@@ -180,6 +180,9 @@ func (r *restoration) judge() error {
 	if !r.last.found {
 		return nil
 	}
+	if err := CheckSource(r.last.mark, t.source); err != nil {
+		return WithRemedy(err, Fatal)
+	}
 	// Before anything is wiped: what the changelog lacks may be in the store alone.
 	if r.leads() {
 		return t.doubt(r.tailError())

@@ -102,9 +102,6 @@ func (k *marks) renames(m Mark) bool {
 
 // accept returns an error if this task must not go on after the last mark.
 func (k *marks) accept(m Mark, o Options) error {
-	if err := CheckSource(m, k.source); err != nil {
-		return WithRemedy(err, Fatal)
-	}
 	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
 		return WithRemedy(err, Fatal)
 	}
@@ -121,8 +118,8 @@ func CheckSource(m Mark, source []byte) error {
 		return nil
 	}
 	return Advise(fmt.Errorf("%w: its id is %x, and %x at offset %d", ErrSource, source, m.Source,
-		m.Input), ": set another group and new topics, where every account of ε starts at 0 and "+
-		"adds to this one")
+		m.Input), ": 1. carry the accounts over to it: \"geodither state rebuild-changelog "+
+		"--from\"; or 2. set another group and new topics, where every account of ε starts at 0")
 }
 
 // CheckPartitioner returns an ErrPartitioner if a mark was not written under this partitioner,

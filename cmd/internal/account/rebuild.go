@@ -77,8 +77,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string) (plan Re
 	if o, err = o.prepare(); err != nil {
 		return Rebuild{}, err
 	}
-	r := &rebuilder{client: o.Client(), o: o}
-	r.look = o.account(r.client, wire.Options{})
+	r := newRebuilder(o)
 	if err := requireEmpty(ctx, r.client, o.Group); err != nil {
 		return Rebuild{}, err
 	}
@@ -116,6 +115,12 @@ type rebuilder struct {
 	copied []byte   // the id of the changelog that all of them are copies of
 	source []byte   // the id of the raw topic
 	id     [16]byte // of the changelog; zero: it is missing
+}
+
+func newRebuilder(o Options) *rebuilder {
+	r := &rebuilder{client: o.Client(), o: o}
+	r.look = o.account(r.client, wire.Options{})
+	return r
 }
 
 // open opens the folders and makes sure that they are of this service.
@@ -307,6 +312,10 @@ type held struct {
 	end    int64
 }
 
+// errCut says that users' accounts may be missing.
+var errCut = errors.New("the changelog does not begin at offset 0, so accounts are missing: a " +
+	"mirror has to copy it from its beginning")
+
 // holds looks at a partition of the changelog. If it has a mark, it must have its beginning.
 func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
 	topic := r.o.Topics.Changelog
@@ -316,8 +325,8 @@ func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
 	if h.marked {
 		log, err := topics.Open(ctx, r.client, topic, n, consumer.FetcherOptions{})
 		if err == nil && log.First > 0 {
-			err = fmt.Errorf("%s does not begin at offset 0. Delete %[1]s, with all instances "+
-				"stopped, and run this again: all of it is then written back", topic)
+			err = fmt.Errorf("%w. Else delete %s, with all instances stopped, and write all of "+
+				"it back from their folders: run this again", errCut, topic)
 		}
 		if err == nil {
 			h.end = log.End
@@ -353,7 +362,8 @@ func (r *rebuilder) check(ctx context.Context, p *RebuiltPartition) error {
 		return fmt.Errorf("the store in %s does not add up: its states are those at raw "+
 			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
 	case len(r.source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(r.source, p.mark.Source):
-		return fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder+p.From)
+		return fmt.Errorf("%w since the states in %s were made: to go on with it, see --from",
+			task.ErrSource, p.Folder+p.From)
 	case p.Input >= p.committed:
 		return nil
 	}
@@ -417,20 +427,22 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 	return best, nil
 }
 
-// chunk is how many states are sent at once.
-const chunk = 1000
+// transaction begins a transaction of a partition, which shuts out what is left of an instance.
+func (r *rebuilder) transaction(ctx context.Context, n int32) (*producer.Transactional, error) {
+	tx, err := producer.NewTransactional(r.client, r.o.TransactionalID(n), producer.Options{
+		TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
+		MaxBatchBytes:      r.o.MaxBatchBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tx, tx.Init(ctx)
+}
 
 // write writes a partition back in one transaction, its mark at the end.
 func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
-	tx, err := producer.NewTransactional(r.client, r.o.TransactionalID(p.Number),
-		producer.Options{
-			TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
-			MaxBatchBytes:      r.o.MaxBatchBytes,
-		})
+	tx, err := r.transaction(ctx, p.Number)
 	if err != nil {
-		return err
-	}
-	if err := tx.Init(ctx); err != nil {
 		return err
 	}
 	// What was open when this began may have been committed by now, or somebody has
@@ -444,11 +456,36 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 		return fmt.Errorf("the group has moved to raw offset %d: stop its instances and try again",
 			committed)
 	}
-	if err := r.send(ctx, tx, p); err != nil {
+	if err := r.fill(ctx, tx, p); err != nil {
 		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))
 	}
 	_, err = tx.Commit(ctx)
 	return err
+}
+
+func (r *rebuilder) fill(ctx context.Context, tx *producer.Transactional,
+	p *RebuiltPartition,
+) error {
+	w := r.writer(ctx, tx, p.Number)
+	if p.store == nil { // the changelog has its own states
+		return w.finish(p.value, p.Input)
+	}
+	if p.rewrites {
+		if err := r.remove(ctx, p, w.add); err != nil {
+			return err
+		}
+	}
+	err := p.store.Iterate(w.add)
+	// What remains of erased users, requests that were not carried out, the partition's own state.
+	for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
+		if err == nil {
+			err = p.store.Reserved(name, w.add)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.finish(p.value, p.Input)
 }
 
 // remove adds the removal of what the changelog holds and the states lack: its lost end has removed
@@ -480,51 +517,53 @@ func (r *rebuilder) remove(ctx context.Context, p *RebuiltPartition,
 	return err
 }
 
-func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
-	p *RebuiltPartition,
-) error {
-	now := time.Now().UnixMilli()
-	batch := producer.Batch{TopicPartition: producer.TopicPartition{
-		Topic: r.o.Topics.Changelog, Partition: p.Number,
-	}}
-	flush := func() error {
-		_, err := tx.Produce(ctx, batch)
-		batch.Records = batch.Records[:0]
-		return err
+// chunk is how many records are sent at once.
+const chunk = 1000
+
+// writer writes to a partition of the changelog, as a part of a transaction.
+type writer struct {
+	ctx   context.Context
+	r     *rebuilder
+	tx    *producer.Transactional
+	batch producer.Batch
+	now   int64
+}
+
+func (r *rebuilder) writer(ctx context.Context, tx *producer.Transactional, n int32) *writer {
+	at := producer.TopicPartition{Topic: r.o.Topics.Changelog, Partition: n}
+	return &writer{
+		ctx: ctx, r: r, tx: tx, batch: producer.Batch{TopicPartition: at},
+		now: time.Now().UnixMilli(),
 	}
-	add := func(key, value []byte) error {
-		batch.Records = append(batch.Records, producer.Record{
-			Key: slices.Clone(key), Value: slices.Clone(value), Timestamp: now,
-		})
-		if len(batch.Records) < chunk {
-			return nil
-		}
-		return flush()
-	}
-	if p.rewrites && p.store != nil {
-		if err := r.remove(ctx, p, add); err != nil {
-			return err
-		}
-	}
-	if p.store != nil {
-		err := p.store.Iterate(add)
-		// What remains of erased users, requests that were not carried out, the partition's state.
-		for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
-			if err == nil {
-				err = p.store.Reserved(name, add)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	batch.Records = append(batch.Records, producer.Record{
-		Key: []byte(task.MarkKey), Value: p.value, Timestamp: now,
+}
+
+// add adds a record; a nil value removes the key.
+func (w *writer) add(key, value []byte) error {
+	w.batch.Records = append(w.batch.Records, producer.Record{
+		Key: slices.Clone(key), Value: slices.Clone(value), Timestamp: w.now,
 	})
-	if err := flush(); err != nil || p.Input == p.committed {
+	if len(w.batch.Records) < chunk {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *writer) flush() error {
+	_, err := w.tx.Produce(w.ctx, w.batch)
+	w.batch.Records = w.batch.Records[:0]
+	return err
+}
+
+// finish adds the mark, and the raw offset that the group commits.
+func (w *writer) finish(mark []byte, input int64) error {
+	err := w.add([]byte(task.MarkKey), mark)
+	if err == nil && len(w.batch.Records) > 0 {
+		err = w.flush()
+	}
+	if err != nil {
 		return err
 	}
-	raw := producer.TopicPartition{Topic: r.o.Topics.Raw, Partition: p.Number}
-	return tx.CommitOffsets(ctx, producer.Member{Group: r.o.Group, Generation: -1},
-		map[producer.TopicPartition]int64{raw: p.Input})
+	raw := producer.TopicPartition{Topic: w.r.o.Topics.Raw, Partition: w.batch.Partition}
+	return w.tx.CommitOffsets(w.ctx, producer.Member{Group: w.r.o.Group, Generation: -1},
+		map[producer.TopicPartition]int64{raw: input})
 }

@@ -190,6 +190,20 @@ func DecodeKept(data []byte) (Kept, error) {
 	return k, nil
 }
 
+// MoveKept returns what remains of an erased user for another raw topic, of which offset is the
+// first that is processed: the user was erased before that. When is not known in its offsets.
+func MoveKept(data []byte, offset int64) ([]byte, error) {
+	k, err := DecodeKept(data)
+	if err != nil {
+		return nil, err
+	}
+	k.Partial = true
+	for i := range k.Erasures {
+		k.Erasures[i].Offset = offset
+	}
+	return k.AppendBinary(nil), nil
+}
+
 // smoothErasedLabel comes before the user in what the name of a smoothed user's request is the hash
 // of.
 const smoothErasedLabel = "geodither erased smoothed user 1\x00"

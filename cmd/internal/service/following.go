@@ -87,6 +87,9 @@ func lostInput(own Fingerprints, o Options, err error) (what string, found bool)
 		return o.Topics.Raw + " was made again since the changelog was written", true
 	case errors.Is(err, task.ErrInputLost):
 		return "records of " + o.Topics.Raw + " were lost before they were read", true
+	case errors.Is(err, task.ErrDiverged):
+		return fmt.Sprintf("the changelog %s has lost its end, or somebody moved group %s",
+			o.Topics.Changelog, o.Group), true
 	case errors.Is(err, task.ErrLost):
 		return fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
 			o.Topics.Changelog, o.StateDir), true
