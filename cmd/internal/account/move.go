@@ -180,7 +180,8 @@ func (m *mover) partition(ctx context.Context, n int32, of int) (MovedPartition,
 	if err != nil {
 		return p, err
 	}
-	p.Was, p.Open, p.mark = there.mark.Input, there.mark.Open, there.mark
+	p.Was, p.mark = there.mark.Input, there.mark
+	p.mark.Open = p.Open
 	p.complete(m.source)
 	return p, m.covers(ctx, raw, &p, last)
 }
@@ -210,8 +211,9 @@ func (m *mover) where(ctx context.Context, n int32, raw *topics.Reader) (int64, 
 	return at, nil
 }
 
-// read goes through the changelog. It returns the raw timestamp of the state that was written last,
-// 0 if there is none.
+// read goes through the changelog. It returns the raw timestamp of a state before the last mark, 0
+// if there is none: all records up to it are in the states. A mirror may stop within a transaction,
+// so what follows the last mark may lack states, and the mark then counts as open.
 func (m *mover) read(ctx context.Context, p *MovedPartition, at engine.Partition) (lastMS int64,
 	err error,
 ) {
@@ -221,9 +223,13 @@ func (m *mover) read(ctx context.Context, p *MovedPartition, at engine.Partition
 		return 0, err
 	}
 	keyed, strays := m.o.Source().UsersAreKeys(), false
+	stateMS := int64(0)
 	err = log.Entries(ctx, func(e task.Entry) error {
+		if p.Open = e.Kind != task.Marked || e.Mark.Open; e.Kind == task.Marked {
+			lastMS = stateMS
+		}
 		if e.Kind == task.Stated {
-			lastMS = e.Timestamp
+			stateMS = e.Timestamp
 			home, known := m.o.Partitioner.Partition(e.Key, at.Of)
 			strays = strays || keyed && known && home != at.Number
 		}
@@ -254,11 +260,12 @@ func (p *MovedPartition) complete(source []byte) {
 func (m *mover) covers(ctx context.Context, raw *topics.Reader, p *MovedPartition,
 	lastMS int64,
 ) error {
-	if !p.Open || lastMS == 0 || p.Input == raw.First {
+	if !p.Open || p.Input == raw.First {
 		return nil
 	}
 	last, until := time.UnixMilli(lastMS).UTC(), raw.First
-	if !m.undated {
+	dated := !m.undated && lastMS > 0
+	if dated {
 		var err error
 		if until, err = (topics.Bound{Time: last}).Resolve(ctx, raw, raw.First); err != nil {
 			return err
@@ -268,7 +275,7 @@ func (m *mover) covers(ctx context.Context, raw *topics.Reader, p *MovedPartitio
 		return nil
 	}
 	way := "--from earliest"
-	if !m.undated {
+	if dated {
 		way += " or " + last.Format(time.RFC3339Nano)
 	}
 	return fmt.Errorf("the last instance has not stopped cleanly, or the mirror lacks the end of "+
