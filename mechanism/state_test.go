@@ -263,3 +263,28 @@ func TestErase(t *testing.T) {
 		t.Error("a new user was made a known one")
 	}
 }
+
+// TestOneReleaseAStep: a step that has had its release gets no other one after an erasure, at any
+// interval. A fix may be read again, as after a move to another cluster.
+func TestOneReleaseAStep(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []int{1, 3} {
+		s := newSanitizer(t, roadModel(t), Options{
+			Epsilon: 1, Delta: .1, ReleaseInterval: interval,
+		})
+		var state State
+		in := Input{User: "u", Step: 100, Cell: 1, Release: true}
+		if out, err := s.Step(&state, in); err != nil || out.Kind != Released {
+			t.Fatalf("%v, %v", out.Kind, err)
+		}
+		state.Erase()
+		if out, err := s.Step(&state, in); err != nil || out.Kind != Predicted ||
+			out.Epsilon != 0 {
+			t.Errorf("interval %d: after the erasure it is %v, %v", interval, out.Kind, err)
+		}
+		in.Step += int64(interval)
+		if out, err := s.Step(&state, in); err != nil || out.Kind != Released {
+			t.Errorf("interval %d: the next step is %v, %v", interval, out.Kind, err)
+		}
+	}
+}

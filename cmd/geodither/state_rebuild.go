@@ -50,8 +50,8 @@ the topics, or in place of one that was made again. topics.changelog names the c
 whole, have as many partitions as the raw topic, and begin at offset 0. The states stay as they are.
 WHERE says at which raw records the service goes on: a time, earliest, or committed, which is the
 offset that the group has, because the mirror translates offsets or somebody has set them. A record
-that was processed already does no harm: its fix is late, or repeats the user's last release, byte
-for byte. Stop the service of the old cluster with SIGTERM and let the mirror finish first. The
+that was processed already does no harm: its fix is late, or repeats the user's last release at no
+cost. Stop the service of the old cluster with SIGTERM and let the mirror finish first. The
 command refuses a WHERE behind releases that the copy may lack, as after a kill. It cannot see
 whether the old service runs: two at a time give each user two budgets. "state verify" cannot prove
 a changelog that was carried over, because the records behind its states are elsewhere.`,

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -176,5 +177,42 @@ func TestAmendedMarkBytes(t *testing.T) {
 			}()
 			AppendMark(nil, Mark{Amendments: []Amendment{{0, name}}})
 		}()
+	}
+}
+
+// TestRebuiltMarkBytes pins what a changelog that was written back says.
+func TestRebuiltMarkBytes(t *testing.T) {
+	m := Mark{Input: 9, Origin: 1, Since: 2, Open: true, Rebuilt: 5, Published: 12}
+	value := AppendMark(nil, m)
+	if got := fmt.Sprintf("%x", value); got != "0105"+"0000000000000009"+"0000000000000001"+
+		"0000000000000002"+"0000000000000005"+"000000000000000c"+"00000000" {
+		t.Errorf("it encodes to %s", got)
+	}
+	got, err := DecodeMark(value)
+	if err != nil || !got.sameBut(m) || got.Input != 9 || got.sameBut(Mark{Origin: 1, Since: 2,
+		Open: true, Rebuilt: 5}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	m.Rebuilt = -1
+	if got, err := DecodeMark(AppendMark(nil, m)); err == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPublishedBefore: records before Mark.Published make states, and no results.
+func TestPublishedBefore(t *testing.T) {
+	s := newScript()
+	value := AppendMark(nil, Mark{Input: 1, Rebuilt: 5, Published: 2})
+	s.committed, s.changelog = 1, []Message{{Key: markKey, Value: value}}
+	if err := s.run(t, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(s.lines, "\n")
+	for part, want := range map[string]bool{
+		"out:v1": false, "out:v2": true, `changelog "bob"="+v1"`: true,
+	} {
+		if strings.Contains(all, part) != want {
+			t.Errorf("%s: want %v in\n%s", part, want, all)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -51,7 +52,10 @@ func TestRebuildRefuses(t *testing.T) {
 	r.Stop(t)
 
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	refused("states that lag", o, []string{old}, "the newest states", "lag behind the group", old)
+	changed := o
+	changed.Release.Epsilon *= 2
+	refused("states that lag", changed, []string{old}, "the newest states", "lag behind the group",
+		old, "other settings")
 	refused("no folder has them", o, nil, "no folder has states of it")
 	refused("a folder that is not there", o, []string{o.StateDir + ".none"}, "no store")
 	other := atwork.Options(w, "second")
@@ -183,4 +187,42 @@ func TestRebuildChecksTheMark(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// TestRebuildRemoves: what the lost end of a changelog had removed, such as an erased user's state,
+// is removed again.
+func TestRebuildRemoves(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	looked, err := state.Open(o.StateDir, state.Options{ReadOnly: true})
+	servicetest.OK(t, err)
+	identity := looked.Identity()
+	servicetest.OK(t, looked.Close())
+	store, err := state.Open(o.StateDir, state.Options{Identity: identity})
+	servicetest.OK(t, err)
+	p := store.Partition(0)
+	at, _, err := p.Positions()
+	servicetest.OK(t, err)
+	var user []byte
+	servicetest.OK(t, p.Iterate(func(key, _ []byte) error {
+		user = bytes.Clone(key)
+		return nil
+	}))
+	at.Changelog += 2 // where the removal lay
+	servicetest.OK(t, p.Apply([]state.Change{{Key: user}}, at))
+	servicetest.OK(t, store.Close())
+	plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
+	servicetest.OK(t, err)
+	for _, p := range plan.Partitions {
+		if (p.Folder != "") != (p.Number == 0) {
+			t.Errorf("rebuilt as %+v", p)
+		}
+	}
+	_, err = account.User(t.Context(), atwork.AccountOptions(o), string(user))
+	if err == nil || !strings.Contains(err.Error(), "has no state") {
+		t.Errorf("the user: %v", err)
+	}
+	atwork.Serve(t, w, o, 1)
 }
