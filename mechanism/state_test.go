@@ -278,6 +278,7 @@ func TestOneReleaseAStep(t *testing.T) {
 			t.Fatalf("%v, %v", out.Kind, err)
 		}
 		state.Erase()
+		s.Migrate(&state)
 		if out, err := s.Step(&state, in); err != nil || out.Kind != Predicted ||
 			out.Epsilon != 0 {
 			t.Errorf("interval %d: after the erasure it is %v, %v", interval, out.Kind, err)
