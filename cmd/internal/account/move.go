@@ -172,11 +172,13 @@ func (m *mover) partition(ctx context.Context, n int32, of int) (MovedPartition,
 	case !there.marked:
 		p.Empty = true
 		return p, nil
+	case task.CheckPartitioner(there.mark, m.o.PartitionerName(of)) != nil:
+		return p, task.CheckPartitioner(there.mark, m.o.PartitionerName(of))
 	case there.mark.Published > there.mark.Input:
 		return p, fmt.Errorf("the service has not processed again what was published before: "+
 			"start it on the earlier raw topic, until raw offset %d", there.mark.Published)
 	}
-	last, err := m.read(ctx, &p, engine.Partition{Number: n, Of: of})
+	last, err := m.read(ctx, &p)
 	if err != nil {
 		return p, err
 	}
@@ -214,15 +216,12 @@ func (m *mover) where(ctx context.Context, n int32, raw *topics.Reader) (int64, 
 // read goes through the changelog. It returns the raw timestamp of a state before the last mark, 0
 // if there is none: all records up to it are in the states. A mirror may stop within a transaction,
 // so what follows the last mark may lack states, and the mark then counts as open.
-func (m *mover) read(ctx context.Context, p *MovedPartition, at engine.Partition) (lastMS int64,
-	err error,
-) {
+func (m *mover) read(ctx context.Context, p *MovedPartition) (lastMS int64, err error) {
 	log, err := topics.Open(ctx, m.client, m.o.Topics.Changelog, p.Number,
 		consumer.FetcherOptions{})
 	if err != nil {
 		return 0, err
 	}
-	keyed, strays := m.o.Source().UsersAreKeys(), false
 	stateMS := int64(0)
 	err = log.Entries(ctx, func(e task.Entry) error {
 		if p.Open = e.Kind != task.Marked || e.Mark.Open; e.Kind == task.Marked {
@@ -230,18 +229,12 @@ func (m *mover) read(ctx context.Context, p *MovedPartition, at engine.Partition
 		}
 		if e.Kind == task.Stated {
 			stateMS = e.Timestamp
-			home, known := m.o.Partitioner.Partition(e.Key, at.Of)
-			strays = strays || keyed && known && home != at.Number
 		}
 		if e.Kind == task.Kept {
 			p.kept[string(e.Key)] = bytes.Clone(e.Value)
 		}
 		return nil
 	})
-	if err == nil && strays {
-		err = fmt.Errorf("users have states here whom topics.partitioner: %s puts into other "+
-			"partitions: set the partitioner that the producers use", m.o.Partitioner)
-	}
 	return lastMS, err
 }
 
@@ -250,6 +243,7 @@ func (m *mover) read(ctx context.Context, p *MovedPartition, at engine.Partition
 func (p *MovedPartition) complete(source []byte) {
 	m := &p.mark
 	m.Input, m.Origin, m.Since, m.Lost, m.Source = p.Input, p.Input, p.Input, true, source
+	m.Epoch = -1 // the other cluster's leaders are others
 	m.Rebuilt, m.Published = time.Now().UnixMilli(), 0
 	for i := range m.Amendments {
 		m.Amendments[i].From = p.Input
