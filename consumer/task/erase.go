@@ -61,8 +61,8 @@ func (e *erasure) owes() (owes bool, err error) {
 		return false, nil
 	}
 	err = e.store.(Eraseable).Reserved(KeptKey, func(_, value []byte) error {
-		state, _, err := e.by.Recall(value)
-		if owes = len(state) > 0; owes {
+		var err error
+		if owes, err = e.by.Owes(value); owes {
 			return errEnough
 		}
 		return err

@@ -36,6 +36,11 @@ func (scriptEraser) Recall(kept []byte) (state, remains []byte, err error) {
 	return []byte(account), []byte("at " + rest), nil
 }
 
+func (e scriptEraser) Owes(kept []byte) (bool, error) {
+	state, _, err := e.Recall(kept)
+	return len(state) > 0, err
+}
+
 // erasingStore is a script's store that can erase.
 type erasingStore struct {
 	scriptStore

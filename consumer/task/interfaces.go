@@ -238,7 +238,7 @@ type Keeper interface {
 	Keep() error
 }
 
-// Eraser is the side of a processor that knows what remains of an erased key. All three methods are
+// Eraser is the side of a processor that knows what remains of an erased key. All four methods are
 // functions of their arguments. Their results are valid until the next call of the same method.
 type Eraser interface {
 	// Kept returns the changelog's key, KeptKey and a name, under which lies what remains of a key.
@@ -251,6 +251,9 @@ type Eraser interface {
 	// Recall returns the state with which an erased key starts again, and what remains under
 	// Kept then. The state is empty if it starts as a new key.
 	Recall(kept []byte) (state, remains []byte, err error)
+	// Owes reports whether what remains counts under other names too, as an account does, so that
+	// it must not be lost with its name.
+	Owes(kept []byte) (bool, error)
 }
 
 // Listed is a Store that can list what it has. If the task has a Partitioned, its store must be

@@ -100,6 +100,17 @@ func (e *Eraser) Recall(kept []byte) (state, remains []byte, err error) {
 	return e.recalled, e.kept, nil
 }
 
+// Owes implements task.Eraser: whether some ε is in the account. The number of releases alone can be
+// lost with the key, because another key has other noise.
+func (e *Eraser) Owes(kept []byte) (bool, error) {
+	k, err := DecodeKept(kept)
+	if err != nil {
+		return false, err
+	}
+	epsilon, err := k.Spent()
+	return epsilon > 0, err
+}
+
 // Kept is what remains of an erased user in the changelog, under a keyed hash: the account, without
 // any place, until the user comes back; and where in the raw topic the user was erased, without
 // which nobody could compute the user's later records again (verify).
@@ -231,6 +242,9 @@ func smoothName(prefix string, user []byte) []byte {
 func (*SmoothEraser) Erase(task.Request, int64, []byte, []byte) (remains []byte, err error) {
 	return nil, nil
 }
+
+// Owes implements task.Eraser.
+func (*SmoothEraser) Owes([]byte) (bool, error) { return false, nil }
 
 // Recall implements task.Eraser.
 func (*SmoothEraser) Recall([]byte) (state, remains []byte, err error) { return nil, nil, nil }

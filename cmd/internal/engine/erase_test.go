@@ -42,6 +42,9 @@ func TestEraser(t *testing.T) {
 		t.Errorf("of a user who was never known there remains %x", got)
 	}
 	kept := erase(10, false, state, nil)
+	if owes, err := e.Owes(kept); !owes || err != nil {
+		t.Errorf("nothing is owed: %v", err)
+	}
 	back, remains := recall(kept)
 	if back.Releases != 3 || back.EpsilonSpent != 3 || back.Step != 5 || back.HasRelease ||
 		!bytes.Equal(back.Ledger.AppendBinary(nil, 60_000), s.Ledger.AppendBinary(nil, 60_000)) {
@@ -56,6 +59,9 @@ func TestEraser(t *testing.T) {
 	for name, kept := range map[string][]byte{
 		"a state": erase(12, true, state, nil), "an account": erase(12, true, nil, kept),
 	} {
+		if owes, err := e.Owes(kept); owes || err != nil {
+			t.Errorf("a reset of %s leaves an account: %v", name, err)
+		}
 		if back, _ := recall(kept); back.EpsilonSpent != 0 || back.Rho != 0 || back.Releases != 3 ||
 			back.Step != 5 {
 			t.Errorf("a reset of %s leaves %+v, want its number of releases and step", name, back)

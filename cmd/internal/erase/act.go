@@ -260,12 +260,8 @@ func (f *userFound) erased(reset bool) bool {
 	if !reset {
 		return true // what remains is the processor's, in its own format
 	}
-	kept, err := engine.DecodeKept(f.kept)
-	if err != nil {
-		return false
-	}
-	spent, err := kept.Spent()
-	return err == nil && spent == 0
+	owes, err := new(engine.Eraser).Owes(f.kept)
+	return err == nil && !owes
 }
 
 // over reports that the user was erased, and that what remained has been removed since.
