@@ -155,9 +155,10 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 	}
 }
 
-// TestSinceByDefinition compares Since with its definition, millisecond by millisecond: a release in
-// an earlier step counts if some fix of its step lies no more than the window before some fix of the
-// given one. Steps have other lengths where another model was in force. Until is where Since stops.
+// TestSinceByDefinition compares Since with its definition, millisecond by millisecond: a release
+// in an earlier step counts if some fix of its step lies no more than the window before some fix of
+// the given one. Steps have other lengths where another model was in force. Until is where Since
+// stops.
 func TestSinceByDefinition(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(43, 1))

@@ -228,13 +228,6 @@ func (s *State) Erase() {
 	s.Posterior.P = append(s.Posterior.P, 1)
 }
 
-// ResetCosts empties the account: budgets and the interval start again. The last step and the
-// number of releases stay. Noise is keyed by them, so no noise is drawn twice.
-func (s *State) ResetCosts() {
-	s.Ledger.Reset()
-	s.EpsilonSpent, s.Rho = 0, 0
-}
-
 // decoder also reads bytes and floating-point numbers. After the first read beyond the end, or of a
 // number that is not finite, Bad is true and every result 0.
 type decoder struct{ portable.Reader }

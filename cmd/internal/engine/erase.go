@@ -81,7 +81,8 @@ func (e *Eraser) account(state []byte, reset bool) ([]byte, error) {
 	}
 	e.state.Erase()
 	if reset {
-		e.state.ResetCosts()
+		e.state.Ledger.Reset()
+		e.state.EpsilonSpent, e.state.Rho = 0, 0
 	}
 	e.recalled = e.state.AppendBinary(e.recalled[:0])
 	return e.recalled, nil
@@ -100,8 +101,9 @@ func (e *Eraser) Recall(kept []byte) (state, remains []byte, err error) {
 	return e.recalled, e.kept, nil
 }
 
-// Owes implements task.Eraser: whether some ε is in the account. The number of releases alone can be
-// lost with the key, because another key has other noise.
+//	Owes implements task.Eraser: whether some ε is in the account. The number of releases alone can
+//
+// be lost with the key, because another key has other noise.
 func (e *Eraser) Owes(kept []byte) (bool, error) {
 	k, err := DecodeKept(kept)
 	if err != nil {
