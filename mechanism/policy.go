@@ -89,7 +89,8 @@ func (o Options) MostReleases(step, length time.Duration) int64 {
 	// The stretch touches steps that start up to a step before it. The last millisecond counts, the
 	// end of an open stretch does not.
 	open, pieces := plan.Most(length + step)
-	return int64(pieces) + int64(max(0, open-time.Millisecond)/step)/int64(max(o.ReleaseInterval, 1))
+	steps := int64(max(0, open-time.Millisecond) / step)
+	return int64(pieces) + steps/int64(max(o.ReleaseInterval, 1))
 }
 
 // Limited reports whether there is a limit.

@@ -198,7 +198,8 @@ func TestSanitizeKeepsTheBudget(t *testing.T) {
 	}{
 		"two fixes within a day": {
 			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 24h}}",
-			[]time.Time{first, first.Add(day - 29_800*time.Millisecond)}, day, 8, 1,
+			[]time.Time{first, first.Add(day - 29_800*time.Millisecond)},
+			day, 8, 1,
 		},
 		"the same second, each day": {
 			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 24h}}",
@@ -210,7 +211,8 @@ func TestSanitizeKeepsTheBudget(t *testing.T) {
 			day - 30*time.Second, 8, 4,
 		},
 		"a plan of 6.6": {
-			"{mechanism: codebook, epsilon: 6.6, interval: 40m, budget: {epsilon: 20, window: 24h}}",
+			"{mechanism: codebook, epsilon: 6.6, interval: 40m, " +
+				"budget: {epsilon: 20, window: 24h}}",
 			regular, day, 19.8, 6,
 		},
 	} {
@@ -235,7 +237,8 @@ func TestSanitizeKeepsTheBudget(t *testing.T) {
 			for _, from := range all {
 				sum := 0.
 				for _, r := range all {
-					if ms := r.Timestamp - from.Timestamp; 0 <= ms && ms <= c.window.Milliseconds() {
+					ms := r.Timestamp - from.Timestamp
+					if 0 <= ms && ms <= c.window.Milliseconds() {
 						sum += r.Epsilon
 					}
 				}

@@ -42,8 +42,8 @@ receipt again; for counts alone only until Kafka's cleaner has removed all trace
 
 The account of ε stays, without the id and without any place, under a hash that only the noise key
 can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a
-budget over. --reset-budget drops the account too: the number of releases and the last step alone stay,
-so that no noise is used twice. The receipt tells it, and from which day on it is not needed.
+budget over. --reset-budget drops the account too: the number of releases and the last step alone
+stay, so that no noise is used twice. The receipt tells it, and from which day on it is not needed.
 
 The receipt is one JSON object a line, for each person and partition. It names nobody, and says
 what remains where: raw and sanitized records stay until their topics' retention, and the files of

@@ -74,9 +74,9 @@ func (p *Plan) Length() time.Duration { return time.Duration(p.length) * time.Mi
 // 2037: 25 hours where the clock is put back by an hour.
 func (p *Plan) LongestDay() time.Duration {
 	longest := int64(dayMS)
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
-	for at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(end); at = at.AddDate(0, 0, 1) {
-		ms := at.UnixMilli()
+	for ms := start.UnixMilli(); ms < end.UnixMilli(); ms += dayMS {
 		longest = max(longest, dayMS+p.offset(ms)-p.offset(ms+dayMS))
 	}
 	return time.Duration(longest) * time.Millisecond

@@ -27,7 +27,8 @@ func TestNoStretchExceedsTheBudget(t *testing.T) {
 	for seed := range uint64(40) {
 		w := &stretchWalk{
 			tb: t, Rand: rand.New(rand.NewPCG(seed, 43)), states: map[string][]byte{},
-			processors: map[int32]*Processor{}, kept: map[string][]byte{}, spent: map[string][]spentAt{}, numbers: map[string]int64{},
+			processors: map[int32]*Processor{}, kept: map[string][]byte{},
+			spent: map[string][]spentAt{}, numbers: map[string]int64{},
 			eraser: NewEraser(servicetest.Key), codec: servicetest.NewCodec(t, schemas.Avro),
 		}
 		w.nowMS = clockChanges[w.IntN(len(clockChanges))].Add(-36 * time.Hour).UnixMilli()

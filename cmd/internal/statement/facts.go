@@ -121,7 +121,8 @@ func counted(file *config.File) (*Counts, error) {
 	windows, totals, err := file.CountingClusters()
 	return &Counts{
 		Settings: s.Settings, Zones: s.Zones.Count(), Window: s.Plan.Length(),
-		TimeZone: s.Plan.Zone(), LongestDay: s.Plan.LongestDay(), Topic: totals.Topics.Sanitized, Partial: windows.Topics.Sanitized,
+		TimeZone: s.Plan.Zone(), LongestDay: s.Plan.LongestDay(),
+		Topic: totals.Topics.Sanitized, Partial: windows.Topics.Sanitized,
 	}, err
 }
 

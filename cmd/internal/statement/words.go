@@ -80,7 +80,8 @@ at most %s. The day is that of the clock, %s at most.
 The bound does not cover people who travel together. It does not hold against people who have
 the key or true counts. The topic %s has true counts: it stays with those who may see raw fixes.`,
 		c.Topic, c.Zones, cli.Duration(c.Window), number(c.Epsilon), c.TimeZone, c.PerDay,
-		number(30*c.Epsilon), engine.Grouped(s.withRecords()), cli.Duration(c.LongestDay), c.Partial)
+		number(30*c.Epsilon), engine.Grouped(s.withRecords()), cli.Duration(c.LongestDay),
+		c.Partial)
 }
 
 func unit(s *Sheet) string {
