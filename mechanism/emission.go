@@ -54,7 +54,7 @@ func NewEmission(g *grid.Grid, o Options) (*Emission, error) {
 	e := &Emission{grid: g, options: o}
 	var err error
 	if o.Mechanism == law.Codebook {
-		e.codebook, err = law.NewNearQuantizer(g, o.Epsilon, o.Near)
+		e.codebook, err = law.NewQuantizer(g, o.Epsilon)
 	} else {
 		e.mechanism, err = o.NewMechanism()
 	}
@@ -80,7 +80,7 @@ func (e *Emission) Prepare(prior *mobility.Distribution) {
 // surrogate; under Codebook no cell is. Both x and drift are secret.
 func (e *Emission) Draw(source noise.Source, x grid.Cell) (z grid.Point, drift bool) {
 	if q := e.codebook; q != nil {
-		return q.Place(q.Draw(source, q.Part(x))), false
+		return q.Place(q.Sample(source, q.Vote(x))), false
 	}
 	surrogate := e.Surrogate(x)
 	return e.mechanism.Sample(source, surrogate), surrogate != x

@@ -77,9 +77,6 @@ type Options struct {
 	// decimals: it stands for the number it is written as, the shortest text that gives this
 	// float64.
 	Epsilon float64
-	// Near is a second bound, for near places, which only Codebook has: see law.NewNearQuantizer.
-	// The zero value leaves it out.
-	Near law.Near
 	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size
 	// of the noise against drift and does not weaken the bound ε. 0 means every cell of positive
 	// probability.
@@ -153,7 +150,7 @@ func (o Options) Validate() error {
 	return errors.Join(o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
 		o.law().CheckEpsilon(o.Epsilon), ValidateDelta(o.Delta), validatePrune(o.Prune),
-		validateGap(o.MaxGap), validateMinCells(o.MinCells), validateCodebook(o), validateNear(o),
+		validateGap(o.MaxGap), validateMinCells(o.MinCells), validateCodebook(o),
 		o.validatePolicy())
 }
 
@@ -217,15 +214,6 @@ func validateMinCells(cells int) error {
 	}
 	return fmt.Errorf("min cells %d are above %d: use larger cells, or set fewer", cells,
 		MaxMinCells)
-}
-
-// validateNear checks the near factor, which only one mechanism has.
-func validateNear(o Options) error {
-	if o.Near != (law.Near{}) && o.Mechanism != law.Codebook {
-		return fmt.Errorf("near is a bound of mechanism %s alone: choose it, or leave near out",
-			law.Codebook)
-	}
-	return o.Near.Validate(o.Epsilon)
 }
 
 // validateCodebook refuses what a codebook would ignore: a user who sets it counts on it.

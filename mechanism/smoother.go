@@ -71,8 +71,8 @@ type backward struct {
 }
 
 // Block is what a Smoother keeps of one user: the steps that are not smoothed yet. A step takes
-// about a byte for each cell of probability SmoothMass or more under Codebook, with a near factor
-// or under another mechanism 12 to 20. The zero Block is a new user.
+// about a byte for each cell of probability SmoothMass or more under Codebook, under another
+// mechanism 12 to 20. The zero Block is a new user.
 type Block struct {
 	moments []moment // the first open ones of its memory
 	first   int64    // number of the first one

@@ -179,7 +179,6 @@ func TestSmootherIsExact(t *testing.T) {
 	steps := []int64{friday, friday + 1, friday + 1, friday + 3, friday + 7, friday + 8}
 	for name, o := range map[string]Options{
 		"codebook": {Mechanism: law.Codebook, Epsilon: 1},
-		"near":     nearOptions(1, 1.5),
 		"lattice":  {Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
 		"paper":    {Mechanism: law.PIM, Epsilon: 1, Inference: InferencePaper},
 		"interval": {Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 2},
@@ -286,7 +285,6 @@ func TestSmootherLag(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{
 		"codebook": {Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 6, MaxGap: 30},
-		"near":     nearOptions(3, 1.5),
 		"lattice": {
 			Mechanism: law.Lattice, Epsilon: 2, ReleaseInterval: 6, Delta: .1, MaxGap: 30,
 		},

@@ -151,13 +151,12 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 }
 
 // draw draws the release of a number, after Emission.Prepare. This and Emission.Draw are the places
-// that use the true cell: the transcript is given its surrogate, or under Codebook its vote, or
-// with a near factor the cell itself.
+// that use the true cell: the transcript is given its surrogate, or under Codebook its vote.
 func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
 	e := s.emission
 	var facts []byte
 	if q := e.codebook; q != nil {
-		facts = s.transcript.completeVote(in.User, in.Step, number, q, q.Part(in.Cell))
+		facts = s.transcript.completeVote(in.User, in.Step, number, q, q.Vote(in.Cell))
 	} else {
 		facts = s.transcript.complete(in.User, in.Step, number, e.Set(), e.Surrogate(in.Cell))
 	}

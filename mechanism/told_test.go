@@ -56,7 +56,6 @@ func TestTellerIsExact(t *testing.T) {
 	const friday = 60*24*2 - 4
 	for name, o := range map[string]Options{
 		"codebook": {Mechanism: law.Codebook, Epsilon: 1},
-		"near":     nearOptions(1, 1.5),
 		"lattice":  {Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
 		"interval": {Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 2},
 	} {

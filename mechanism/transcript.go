@@ -28,8 +28,7 @@ const Version = mechanismVersion
 //	tag         "geodither release 1", with its length
 //	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice,
 //	            or "cell/", that of the code points, "/" and the codebook's version, with their
-//	            lengths; version, 8 bytes. With a near factor "/near/" and law.NearVersion follow
-//	            the codebook's version, then distance and factor, 8 bytes each, float64
+//	            lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes: of the user's personal model where there is one, else of the popular one
@@ -44,8 +43,7 @@ const Version = mechanismVersion
 // code points determine the votes of all cells, and what an answer means. Then set and cell are
 //
 //	points      number of code points, uvarint; of each column and row in steps, uvarints
-//	vote        1 byte; with a near factor, under which every cell has a law of its own, the cell,
-//	            4 bytes
+//	vote        1 byte
 //
 // So the length of a transcript is a function of public facts: the cell and the vote, which alone
 // are secret, have fixed lengths.
@@ -71,14 +69,8 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	case law.Lattice:
 		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))
 	case law.Codebook:
-		text := "cell/" + strconv.Itoa(law.CodeSteps) + "/" + strconv.Itoa(law.CodebookVersion)
-		if o.Near != (law.Near{}) {
-			text += "/near/" + strconv.Itoa(law.NearVersion)
-		}
-		b = appendText(b, text)
-		if o.Near != (law.Near{}) {
-			b = appendFloat(appendFloat(b, o.Near.DistanceKM), o.Near.Factor)
-		}
+		b = appendText(b, "cell/"+strconv.Itoa(law.CodeSteps)+"/"+
+			strconv.Itoa(law.CodebookVersion))
 	default:
 		b = appendText(b, o.Isotropy)
 	}
@@ -107,9 +99,9 @@ func (t *transcript) complete(
 // completeVote returns the transcript of one release from a codebook. It is valid until the next
 // call.
 func (t *transcript) completeVote(
-	user string, step int64, number uint64, codebook *law.Quantizer, part int,
+	user string, step int64, number uint64, codebook *law.Quantizer, vote int,
 ) []byte {
-	t.buf = codebook.AppendFacts(t.whose(user, step, number), part)
+	t.buf = codebook.AppendFacts(t.whose(user, step, number), vote)
 	return t.buf
 }
 

@@ -278,7 +278,7 @@ func publicOf(settings *config.Flags, c config.File, models []string) (
 	if o.TellDelta && c.Release.Mechanism != law.Codebook {
 		c.Release.Delta = new(float64)
 	}
-	o.Release, err = c.Release.Options(o.Models[0])
+	o.Release, err = c.Release.Options(o.Models[0].Step)
 	return o, settings.Error(err)
 }
 

@@ -38,7 +38,7 @@ states.
 The attack draws releases of two places that are as far apart as the location set allows, guesses
 from each release which of the two it came from, and concludes from right and wrong guesses how
 large ε must be at least. The location sets are forced shapes, and those that the traces of --in
-meet, or simulated traces of the model. With release.near it also attacks two near places.
+meet, or simulated traces of the model.
 
 Bytes must depend on the releases alone, and on the true cell only through its surrogate or its
 vote: under each rule of release (interval, budget, repeats), in long runs, and for fixes outside
@@ -164,7 +164,7 @@ func (f *auditFlags) service(flags *pflag.FlagSet) (s audit.Settings, err error)
 		Model: chosen.Model, Publish: c.Publish.Options(), Input: c.Input.Options(),
 		Encoding: c.Encoding.Sanitized,
 	}
-	s.Release, err = c.Release.Options(s.Model)
+	s.Release, err = c.Release.Options(s.Model.Step)
 	return s, f.settings.Error(
 		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 }

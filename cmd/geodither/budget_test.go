@@ -108,7 +108,7 @@ func TestExampleBudgets(t *testing.T) {
 		}
 		model := townModel(t)
 		for _, model.Step = range []time.Duration{30 * time.Second, time.Minute} {
-			o, err := file.Release.Options(model)
+			o, err := file.Release.Options(model.Step)
 			if err != nil || o.Validate() != nil {
 				t.Errorf("%s with a step of %v: %v, %v", name, model.Step, err, o.Validate())
 				continue

@@ -140,64 +140,10 @@ func TestConfigIsWhole(t *testing.T) {
 			}
 		}
 	}
-	release := file.Release
-	release.Near = config.Near{Distance: "1km", Factor: 2} // of one mechanism: TestNearConfig
-	whole("file.release", reflect.ValueOf(release))
+	whole("file.release", reflect.ValueOf(file.Release))
 	whole("file.publish", reflect.ValueOf(file.Publish))
 	whole("options.release.budget", reflect.ValueOf(o.Release.Budget))
 	whole("options.publish", reflect.ValueOf(o.Publish))
-}
-
-// TestNearConfig: the near factor comes from the config, with its unit, and changes the settings'
-// fingerprint.
-func TestNearConfig(t *testing.T) {
-	before, _, _ := strings.Cut(complete, "release:")
-	text := func(near string) string {
-		return before + "release: {mechanism: codebook, epsilon: 4, " + near + "budget: none}\n"
-	}
-	_, path := configDir(t, text("near: {distance: 0.34km, factor: 2.5}, "))
-	o, _, err := config.Service(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (law.Near{DistanceKM: .34, Factor: 2.5}); o.Release.Near != want {
-		t.Errorf("near is %+v, want %+v", o.Release.Near, want)
-	}
-	without := o.Settings
-	without.Release.Near = law.Near{}
-	if bytes.Equal(o.Fingerprint(), without.Fingerprint()) {
-		t.Error("a near factor leaves the fingerprint as it is")
-	}
-	if got := without.Differences(o.Fingerprint()); !strings.Contains(got, "release.near") {
-		t.Errorf("the difference is %q", got)
-	}
-	for near, want := range map[string]string{
-		"{distance: 340m}":                      "near needs both",
-		"{factor: 2}":                           "near needs both",
-		"{distance: 340, factor: 2}":            "no unit",
-		"{distance: 340m, factr: 2}":            "factr",
-		"{distance: 90km, factor: 2}":           "shorten the distance",
-		"{distance: 1km, factor: 2}, delta: .1": "delta",
-	} {
-		_, path := configDir(t, text("near: "+near+", "))
-		if _, _, err := config.Service(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", near, err, want)
-		}
-	}
-	_, path = configDir(t, text("near: {distance: 340m, factor: 2}, ")+"input: {outside: clamp}\n")
-	o, _, err = config.Service(path)
-	if err == nil {
-		err = o.Validate()
-	}
-	if err == nil || !strings.Contains(err.Error(), "release.near: its distance holds up to one") {
-		t.Errorf("fixes from anywhere: %v", err)
-	}
-	_, path = configDir(t, before+"release: {mechanism: lattice, epsilon: 4, delta: 0.1, "+
-		"near: {distance: 340m, factor: 2}, budget: none}\n")
-	if _, _, err := config.Service(path); err == nil ||
-		!strings.Contains(err.Error(), "near is a bound of mechanism codebook") {
-		t.Errorf("lattice: %v", err)
-	}
 }
 
 // TestHoursConfig: what is wrong with release.hours is an error that names the entry and says what
@@ -294,7 +240,7 @@ func TestReleaseDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flagged, err := file.Release.Options(o.Model)
+		flagged, err := file.Release.Options(o.Model.Step)
 		switch {
 		case c.words == "" && (err != nil || !reflect.DeepEqual(flagged, c.want)):
 			t.Errorf("%q: %+v, %v", c.args, flagged, err)

@@ -75,7 +75,7 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 		c.Release.Delta = new(.01)
 	}
 	release := func(model *mobility.Model) (mechanism.Options, error) {
-		o, err := c.Release.Options(model)
+		o, err := c.Release.Options(model.Step)
 		return o, f.settings.Error(errors.Join(err, o.Validate()))
 	}
 	return demo.Run(ctx, demo.Options{

@@ -15,7 +15,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // root is the repository's folder.
@@ -235,7 +234,7 @@ func releases(flags *pflag.FlagSet) error {
 	if c.Epsilon == nil || c.Delta == nil && flags.Changed("config") {
 		return nil // the config's, or a command without releases
 	}
-	o, err := c.Options(&mobility.Model{Step: time.Minute})
+	o, err := c.Options(time.Minute)
 	return errors.Join(err, o.Validate())
 }
 

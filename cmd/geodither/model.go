@@ -116,7 +116,7 @@ func (f *inspectFlags) simulate(
 	if err != nil {
 		return nil, err
 	}
-	release, err := c.Release.Options(model)
+	release, err := c.Release.Options(model.Step)
 	if err := f.settings.Error(errors.Join(err, release.Validate())); err != nil {
 		return nil, err
 	}

@@ -208,7 +208,7 @@ func (f *sanitizeFlags) read(
 	}
 	s.Model, s.Later = model.Model, model.Later
 	s.Publish, s.Input = c.Publish.Options(), c.Input.Options()
-	s.Release, err = c.Release.Options(s.Model)
+	s.Release, err = c.Release.Options(s.Model.Step)
 	err = f.settings.Error(
 		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 	if warning := c.Release.ProofWarning(); err == nil && warning != "" {

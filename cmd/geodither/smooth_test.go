@@ -349,7 +349,7 @@ func TestSmoothRefuses(t *testing.T) {
 		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
 	other := t.TempDir()
 	wrong := readerConfig(t, other, "model: "+filepath.Join(dir, "model.avro"),
-		"mechanism: codebook, epsilon: 3, near: {distance: 600m, factor: 1.5}, budget: none")
+		"mechanism: codebook, epsilon: 2, budget: none")
 	out := filepath.Join(other, "out.csv")
 	for _, c := range []struct {
 		code  int
@@ -370,7 +370,7 @@ func TestSmoothRefuses(t *testing.T) {
 		{1, []string{"-c", config, "--in", filepath.Join(dir, "traces.csv")}, []string{
 			"there is no column",
 		}},
-		{1, []string{"-c", wrong, "--in", csvFile}, []string{"do not follow", "near"}},
+		{1, []string{"-c", wrong, "--in", csvFile}, []string{"do not follow"}},
 	} {
 		args := append([]string{"smooth", "--out", out}, c.args...)
 		requireMessage(t, call(t, args...), c.code, c.words...)

@@ -20,7 +20,7 @@
 // of the distances lies between the same two factors, taken over the box's latitudes and those to
 // which a geodesic between its corners bulges. To first order the relative error is tan φ₀ ·
 // (north − south)/2 in radians: .09 % for a box .12° high at 40°. [Grid.Distortion] returns the
-// bound for a grid, and [Grid.OnMap] the one that a promise about a distance on the ground needs.
+// bound for a grid.
 package grid
 
 import (
@@ -167,6 +167,10 @@ func (g *Grid) CellKM() float64 { return g.cellKM }
 
 // CellM returns the side of a cell in metres: for a grid from [New] exactly the number given there.
 func (g *Grid) CellM() float64 { return g.cellM }
+
+// Distortion bounds the relative error of map distances within the box: true/map lies in [1-d,
+// 1+d]. 0 for a plain grid.
+func (g *Grid) Distortion() float64 { return g.distortion }
 
 // Box returns the box that the grid was made for; the cells may reach a little further north and
 // east.

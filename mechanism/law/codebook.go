@@ -62,13 +62,6 @@ const (
 //
 // A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
 // the cell that Vote is given, and its vote, is public.
-//
-// With a near factor (NewNearQuantizer) a cell votes as itself displaced by secret noise, so the
-// border between two votes is blurred: see nearNoise. Then
-//
-//	P(j|x) = (T·G + (2⁶⁴ - T)·N_j(x))/(G·(2⁶⁴ + (m-1)·T)),
-//
-// where N_j(x) is the weight of the shifts s with v(x+s) = j, and G that of all.
 type Quantizer struct {
 	grid    *grid.Grid
 	epsilon float64
@@ -76,8 +69,7 @@ type Quantizer struct {
 	rest    float64 // r = 1/E = T/(2⁶⁴ - T)
 	fine    int     // patches that code points are placed by
 
-	noise *nearNoise // nil without a near factor
-	blur  blur
+	prior prior // of the last Prepare, the caller's
 
 	points []convex.Lattice // by row and column, all different
 	lines  []line           // of the row at hand
@@ -91,6 +83,12 @@ type Quantizer struct {
 // line is a code point seen from a row of the map: the squared distance of the row's cell in column
 // x, up to what all code points share, is at - x·slope.
 type line struct{ at, slope int64 }
+
+// prior is ascending cells, each with its mass.
+type prior struct {
+	cells []grid.Cell
+	p     []float64
+}
 
 // NewQuantizer returns a quantizer for maps of the grid, with an empty codebook: call Prepare
 // before anything else. It fails where CheckEpsilon or CheckGrid does. It computes T once, in whole
@@ -124,15 +122,13 @@ func finePatches(rest float64) int {
 // and points that coincide there are one. A prior of one cell has one code point, and its release
 // tells nothing.
 //
-// With a near factor the code points are the same.
-//
 // Cost: linear in the prior's cells, and in the patches times the square of the code points. The
 // patches are 25 or so at ε = 1, 42 at 4, and at most 2·maxPatches and some. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")
 	}
-	q.blur.prior = prior{cells, p}
+	q.prior = prior{cells, p}
 	q.patches.gather(grid.Cell(q.grid.Width()), cells, p, q.fine)
 	s := &q.searcher
 	s.grow(&q.patches, q.rest)
@@ -170,7 +166,7 @@ func (q *Quantizer) Other() uint64 { return q.other }
 // Gain returns by how much a release lowers the expected squared error of the mean under the
 // prior that Prepare was given, km². Cost: that of Likelihoods for each code point.
 func (q *Quantizer) Gain() float64 {
-	cells, p := q.blur.prior.cells, q.blur.prior.p
+	cells, p := q.prior.cells, q.prior.p
 	if len(q.points) == 1 { // tells nothing
 		return 0
 	}
@@ -293,6 +289,48 @@ func (q *Quantizer) nearest(column int64) uint8 {
 	return uint8(best)
 }
 
+// span is the first and the last column of a row, on the map or off it, whose cells vote for an
+// index; none if the first exceeds the last.
+type span struct{ first, last int64 }
+
+// beyond is a column off every map.
+const beyond = 1 << 40
+
+// span returns where cells vote for j in the row that q faces. Of two lines the one is lower from a
+// column on, or up to one: the same comparisons of whole numbers as nearest makes, solved for the
+// column. No sum exceeds 2⁶³, as in face.
+func (q *Quantizer) span(j int) span {
+	s := span{-beyond, beyond}
+	own := q.lines[j]
+	for k, l := range q.lines {
+		if k == j {
+			continue
+		}
+		// own.at - x·own.slope ≤ l.at - x·l.slope, or < where l comes first.
+		over, slope := own.at-l.at, own.slope-l.slope
+		if k < j {
+			over++
+		}
+		switch {
+		case slope > 0: // x ≥ over/slope
+			s.first = max(s.first, -floorDiv(-over, slope))
+		case slope < 0: // x ≤ over/slope
+			s.last = min(s.last, floorDiv(-over, -slope))
+		case over > 0:
+			return span{beyond, -beyond}
+		}
+	}
+	return s
+}
+
+// floorDiv returns ⌊a/b⌋ for b > 0.
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return -((-a + b - 1) / b)
+	}
+	return a / b
+}
+
 // Sample draws the index of a release for a cell that votes for own: own itself if the draw is
 // below 2⁶⁴, else one of the others, T numbers each. It takes pairs of words until one is below
 // 2⁶⁴ + (m-1)·T, two pairs at most on average, and none if there is one code point only.
@@ -321,13 +359,7 @@ func (q *Quantizer) Sample(src noise.Source, own int) int {
 // Likelihoods writes P(j|x)/P(v(x)|x) of ascending cells into dst, which it returns as long as
 // cells: 1 for the cells that vote for j, T/2⁶⁴ for the others. In a row the former lie side by
 // side.
-//
-// With a near factor it writes P(j|x) up to a factor that all cells share: T/2⁶⁴ where no shift
-// makes the cell vote for j, 1 where all do.
 func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float64 {
-	if q.noise != nil {
-		return q.blurred(dst, j, cells)
-	}
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
 	width, other := int64(q.grid.Width()), float64(q.other)*0x1p-64
 	for i := 0; i < len(cells); {
@@ -348,25 +380,22 @@ func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float
 // AppendFacts appends what determines the law of a release for a cell that votes for own, and what
 // its index means, given grid and ε: the number of code points, their columns and rows in steps,
 // and own. The code points determine the votes of all cells, and own is all that the law takes from
-// the cell: Part. No two different codebooks or parts have the same facts.
+// the cell. No two different codebooks or votes have the same facts.
 //
-// All are uvarints, but own takes one byte, below maxPoints, and with a near factor four bytes: it
-// is the one secret, so the length of the facts does not depend on it.
+// All are uvarints, except that own takes one byte, below maxPoints: it is the one secret, so the
+// length of the facts does not depend on it.
 func (q *Quantizer) AppendFacts(b []byte, own int) []byte {
 	b = binary.AppendUvarint(b, uint64(len(q.points)))
 	for _, c := range q.points {
 		b = binary.AppendUvarint(b, uint64(c.X))
 		b = binary.AppendUvarint(b, uint64(c.Y))
 	}
-	if q.noise != nil {
-		return binary.LittleEndian.AppendUint32(b, uint32(own))
-	}
 	return append(b, uint8(own))
 }
 
 // Metric says in kilometres what ε means for a release: e^ε at any distance, as two neighbouring
 // cells can have different votes. It holds for any two positions of the map. With one code point
-// nothing is told. With a near factor places at a distance on the ground are told apart by less.
+// nothing is told.
 func (q *Quantizer) Metric() Metric {
 	if len(q.points) == 1 {
 		return Metric{Within200M: 1, Within1KM: 1, Across: 1}
@@ -374,9 +403,5 @@ func (q *Quantizer) Metric() Metric {
 	factor := 0x1p64 / float64(q.other)
 	side := q.grid.CellKM()
 	across := grid.Point{X: float64(q.grid.Width()-1) * side, Y: float64(q.grid.Height()-1) * side}
-	m := Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
-	if q.noise != nil {
-		m.Within200M, m.Within1KM = q.noise.within200M, q.noise.within1KM
-	}
-	return m
+	return Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
 }

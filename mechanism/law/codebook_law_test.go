@@ -190,7 +190,7 @@ func TestCodebookWords(t *testing.T) {
 }
 
 var updateGolden = flag.Bool("update", false,
-	"write testdata/codebook.json and near.json again, for a new version")
+	"write testdata/codebook.json again, for a new version")
 
 // goldenCodebook is one release in numbers that another implementation can compare with. All
 // indices begin at 0, and cells are numbered by row, from the south-west.

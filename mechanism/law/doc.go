@@ -18,10 +18,9 @@
 //	knorm.go                K-norm noise in floating point, and how PIM makes K round
 //	lattice*.go             K-norm noise in whole numbers
 //	laplace.go              the paper's baseline
-//	near.go                 neighbours of a prior's cells
+//	near.go                 neighbours of a prior's cells, and how many a release tells apart
 //	epsilon.go              ε as a fraction, and e^ε from below
 //	codebook.go             the codebook; sketch chooses how many code points it has
-//	codebook_near.go        the codebook with a near factor, near_noise.go its noise
 //	the other codebook_*    candidates for the code points, their gain, the prior in few patches
 //
 // Everything but the last argument of Mechanism.Sample, Quantizer.Vote and Quantizer.Sample is

@@ -101,15 +101,11 @@ func Run(ctx context.Context, start Maker, s Settings, o Options) (*Report, erro
 }
 
 func newReport(p *plan, o Options) *Report {
-	r := &Report{
+	return &Report{
 		Mechanism: p.settings.Release.Mechanism, Epsilon: p.settings.Release.Epsilon,
 		Delta: p.settings.Release.Delta, ModelID: p.settings.Model.ID(),
 		Settings: p.settings.Facts(), Seed: o.Seed, Confidence: o.Confidence,
 	}
-	if near := p.settings.Release.Near; near != (law.Near{}) {
-		r.Near, r.NearLimit = new(Bound), math.Log(near.Factor)
-	}
-	return r
 }
 
 func newPlan(start Maker, s Settings, o Options) (*plan, error) {

@@ -70,8 +70,7 @@ var texts = [...][2]string{
 	{"days", "a day whose key was destroyed has no releases, and later days keep theirs byte for " +
 		"byte"},
 	{"exponents", "K and all pairs of places, or the votes of all cells, are as stated in whole " +
-		"numbers, and no likelihoods differ by more than ε, or those of any two near cells by " +
-		"the near factor"},
+		"numbers, and no likelihoods differ by more than ε"},
 	{"periods", "noise has the stated size in every n-th step, release and user, in every hour, " +
 		"and for each user"},
 	{"law", "noise, or how often each code point is drawn, has the stated law: size, direction, " +

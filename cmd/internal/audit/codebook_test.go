@@ -145,18 +145,7 @@ func faultsOfCodebooks() []fault {
 			},
 		)},
 		{name: "streams of 16 bits of seed", plant: seedOf(16), sizes: streamSizes},
-		{name: "near noise is left out", settings: near, plant: answered(
-			func(r *redraw) grid.Point { return r.answer(r.vote, 1) },
-		)},
 	}
-}
-
-// nearFactor are settings of the town with a near factor.
-func near(tb testing.TB) Settings {
-	tb.Helper()
-	s := coded(tb)
-	s.Release.Epsilon, s.Release.Near = 3, law.Near{DistanceKM: .1, Factor: 3}
-	return s
 }
 
 // faultsFromAnother are of another attack. Other tests find what the audit misses.
@@ -192,7 +181,7 @@ func faultsFromAnother() []fault {
 	}
 }
 
-// faultsFromOutside are the eight that an attack from outside planted and an earlier audit missed.
+// faultsFromOutside are the six that an attack from outside planted and an earlier audit missed.
 func faultsFromOutside() []fault {
 	own := func(where func(r *redraw) bool) func(Maker) Maker {
 		return answered(func(r *redraw) grid.Point {
@@ -227,17 +216,6 @@ func faultsFromOutside() []fault {
 			}),
 		},
 		{
-			name:  "near noise is accepted with 5 % too much",
-			plant: answered(beyondReach), settings: near, sizes: crowdSizes,
-		},
-		{
-			name: "near noise is keyed by the vote", settings: near, sizes: factSizes,
-			plant: streams(func(b *broken, f Fix, before, t []byte) []byte {
-				vote := b.law(f, before).code.vote(b.cell(f))
-				return append(t[:len(t)-4], byte(vote))
-			}),
-		},
-		{
 			name: "streams of 32 bits of seed", plant: seedOf(32),
 			sizes: Sizes{Streams: DefaultSizes.Streams},
 		},
@@ -246,14 +224,4 @@ func faultsFromOutside() []fault {
 			plant: keyed(func(k *noise.Keyed) noise.Streams { return oneDay{k} }),
 		},
 	}
-}
-
-// beyondReach displaces one vote in 21 by a row more than the near noise reaches: a number that
-// should have been drawn again.
-func beyondReach(r *redraw) grid.Point {
-	if r.source.Uint64()%21 > 0 {
-		return r.own
-	}
-	g, reach := r.Model.Grid, r.law.emission.Codebook().Reach()
-	return r.answer(r.law.code.voteAt(g.Column(r.cell)-reach, g.Row(r.cell)+reach+1), 1)
 }

@@ -145,9 +145,9 @@ func crowdJobs(p *plan) (all []job) {
 }
 
 // release makes the releases. Half of them are from one of two places of the set, chosen by a coin,
-// which are as far apart as places of the set can be. A quarter are from any cell of the set, or
-// with a near factor from one of two near cells, and the others from anywhere on the map. From a
-// codebook of one point nothing is drawn: then every record must be what public facts say.
+// which are as far apart as places of the set can be. A quarter are from any cell of the set, and
+// the others from anywhere on the map. From a codebook of one point nothing is drawn: then every
+// record must be what public facts say.
 func (c crowd) release(p *plan) (*result, error) {
 	rng := p.rng("crowd", c.index*1_000_000+c.part)
 	w, err := newWalker(p.start, c.settings, rng)
@@ -158,14 +158,11 @@ func (c crowd) release(p *plan) (*result, error) {
 		return nil, err
 	}
 	r := &result{checks: w.checks, situation: c.index}
-	pairs := []pair{c.law.farthest()}
-	if c.law.code != nil && c.law.code.size() > 1 && c.law.code.blurred() {
-		pairs = append(pairs, c.law.nearby())
-	}
+	far := c.law.farthest()
 	moments := p.moments(c.part * 2 * crowdSize)
 	for i := range c.users {
 		number, coin := c.part*crowdSize+i, rng.IntN(2)
-		cell, which := c.place(number, coin, pairs, rng)
+		cell, ofPair := c.place(number, far.cells[coin], rng)
 		user := number
 		step := c.step
 		if len(c.state) == 0 {
@@ -187,26 +184,24 @@ func (c crowd) release(p *plan) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ok && which >= 0 {
-			w.draws[len(w.draws)-1].place = 2*which + coin + 1
-			r.guess(which, coin, c.law.guess(pairs[which], after.Release))
+		if ok && ofPair {
+			w.draws[len(w.draws)-1].place = coin + 1
+			r.guess(coin, c.law.guess(far, after.Release))
 		}
 	}
 	c.sort(r, w)
 	return r, nil
 }
 
-// place returns where a user of a crowd is, and which of the pairs that is about, or -1.
-func (c crowd) place(number, coin int, pairs []pair, rng *rand.Rand) (grid.Cell, int) {
+// place returns where a user of a crowd is, and whether that is the given cell of the pair.
+func (c crowd) place(number int, far grid.Cell, rng *rand.Rand) (cell grid.Cell, ofPair bool) {
 	switch which := number % 8; {
 	case which < 4:
-		return pairs[0].cells[coin], 0
-	case which < 6 && len(pairs) > 1:
-		return pairs[1].cells[coin], 1
+		return far, true
 	case which < 6:
-		return c.law.cells[rng.IntN(len(c.law.cells))], -1
+		return c.law.cells[rng.IntN(len(c.law.cells))], false
 	}
-	return grid.Cell(rng.IntN(c.settings.Model.Grid.Cells())), -1
+	return grid.Cell(rng.IntN(c.settings.Model.Grid.Cells())), false
 }
 
 // unreleased tests the record of a fix that is no release: only a codebook of one point makes
@@ -233,7 +228,7 @@ func (c crowd) sort(r *result, w *walker) {
 		r.pool = w.draws
 		return
 	}
-	r.guesses = [2][2]int64{} // of another ε
+	r.guesses = [2]int64{} // of another ε
 	n := float64(c.law.options.Subdivision)
 	for i := range w.draws {
 		r.shifts = append(r.shifts, w.draws[i].noise.Scale(n))
@@ -241,11 +236,11 @@ func (c crowd) sort(r *result, w *walker) {
 }
 
 // guess counts a guess, right or wrong.
-func (r *result) guess(which, truth, guessed int) {
+func (r *result) guess(truth, guessed int) {
 	switch guessed {
 	case truth:
-		r.guesses[which][0]++
+		r.guesses[0]++
 	case 1 - truth:
-		r.guesses[which][1]++
+		r.guesses[1]++
 	}
 }

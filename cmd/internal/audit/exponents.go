@@ -9,7 +9,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 const (
@@ -126,9 +125,8 @@ func likelihoods(l *stated, c *Check, rng *rand.Rand) {
 }
 
 // weights checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so
-// that no two cells differ by more than e^ε at any code point; that every cell of the map votes for
-// the code point that is nearest by definition; and with a near factor, that no two cells
-// that hold near places exceed it.
+// that no two cells differ by more than e^ε at any code point; and that every cell of the map votes
+// for the code point that is nearest by definition.
 func weights(l *stated, c *Check) {
 	q := l.emission.Codebook()
 	c.Trials++
@@ -139,9 +137,6 @@ func weights(l *stated, c *Check) {
 		if c.Trials++; q.Vote(x) != l.code.vote(x) {
 			c.fail("a cell votes for a code point that is not the nearest")
 		}
-	}
-	if l.code.blurred() {
-		nearFactor(l, c, q.Other())
 	}
 }
 
@@ -166,50 +161,4 @@ func otherWeight(epsilon float64) *big.Int {
 		t.Add(t, big.NewInt(1))
 	}
 	return t
-}
-
-// nearFactor says that no two cells that hold near places exceed the near factor, for any answer.
-// It keeps the tallies of as many rows of the map as such cells lie apart at most.
-func nearFactor(l *stated, c *Check, other uint64) {
-	offsets := l.options.Near.Offsets(l.grid)
-	rows := map[int][][]uint64{}
-	for y := range l.grid.Height() {
-		for x := range l.grid.Width() {
-			own := l.code.tallies(grid.Cell(y*l.grid.Width() + x))
-			rows[y] = append(rows[y], own)
-			for _, v := range offsets {
-				column, row := x-int(v.X), y-int(v.Y)
-				if column < 0 || column >= l.grid.Width() || row < 0 {
-					continue
-				}
-				one := rows[row][column]
-				c.Trials++
-				if exceeds(l, other, own, one) || exceeds(l, other, one, own) {
-					c.fail("two near cells differ by more than the near factor")
-				}
-			}
-		}
-		delete(rows, y-law.MaxReach)
-	}
-}
-
-// exceeds says whether for any answer T·G + (2⁶⁴ - T)·N exceeds the near factor times the same of
-// other tallies N. Where float64 cannot tell, whole numbers do.
-func exceeds(l *stated, other uint64, tallies, than []uint64) bool {
-	const doubt = 1e-9
-	near := l.options.Near.Factor
-	rest := float64(other) / float64(-other) * float64(l.code.total)
-	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(near, 'f', -1, 64))
-	number := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
-	weight := func(n uint64) *big.Rat {
-		w := new(big.Int).Mul(number(-other), number(n))
-		return new(big.Rat).SetInt(w.Add(w, new(big.Int).Mul(number(other), number(l.code.total))))
-	}
-	for j, n := range tallies {
-		if (rest+float64(n))/(rest+float64(than[j])) > near*(1-doubt) &&
-			weight(n).Cmp(new(big.Rat).Mul(factor, weight(than[j]))) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -172,10 +172,6 @@ func changes(p *plan, at *situation) []change {
 	}
 	x, ok := lastBit(at.law, far[0])
 	add("last bit of the cell", ok, func(f *facts) { f.cell = x })
-	if at.law.code != nil && at.law.code.blurred() {
-		y, ok := sameVote(at.law, far[0])
-		add("cell with the same vote", ok, func(f *facts) { f.cell = y })
-	}
 	of := at.settings.Model
 	other := of.Copy()
 	other.Initial = otherInitial(&of.Initial, of.Grid.Cells())
@@ -189,22 +185,11 @@ func changes(p *plan, at *situation) []change {
 // lastBit returns a cell whose vote, or whose surrogate, differs from that of x in its last bit.
 func lastBit(l *stated, x grid.Cell) (grid.Cell, bool) {
 	part := func(c grid.Cell) int { return int(l.site(c)) }
-	if l.code != nil && !l.code.blurred() {
+	if l.code != nil {
 		part = l.code.vote
 	}
 	for y := range grid.Cell(l.grid.Cells()) {
 		if part(y) == part(x)^1 {
-			return y, true
-		}
-	}
-	return 0, false
-}
-
-// sameVote returns a neighbour of a cell with the same vote, under a near factor: there the cell is
-// what must change the noise.
-func sameVote(l *stated, x grid.Cell) (grid.Cell, bool) {
-	for _, step := range [][2]int{{1, 0}, {-1, 0}, {0, 1}, {0, -1}} {
-		if y, ok := l.beside(x, step[0], step[1]); ok && l.together(x, y) {
 			return y, true
 		}
 	}

@@ -91,12 +91,8 @@ func (l *stated) drifts(x grid.Cell) bool {
 }
 
 // twin returns a cell that must be released exactly as x is: its surrogate, another cell with that
-// surrogate, or another one with the same vote. It is x itself if none is easily found, and with a
-// near factor, under which each cell has a law of its own.
+// surrogate, or another one with the same vote. It is x itself if none is easily found.
 func (l *stated) twin(rng *rand.Rand, x grid.Cell) grid.Cell {
-	if l.code != nil && l.code.blurred() {
-		return x
-	}
 	if l.code == nil && l.drifts(x) && rng.IntN(2) == 0 {
 		return l.site(x)
 	}
@@ -225,48 +221,6 @@ func (l *stated) apart(cells [2]grid.Cell) float64 {
 		float64(l.grid.Row(cells[0])-l.grid.Row(cells[1])))
 }
 
-// nearby returns the two cells that hold near places, on the two sides of a place near a border of
-// two votes, whose stated probabilities differ most, with the code points that speak for them: what
-// a near factor bounds.
-func (l *stated) nearby() pair {
-	border := l.code.border()
-	best, most := pair{cells: border}, 0.0
-	offsets := l.options.Near.Offsets(l.grid)
-	const far = 3
-	for dy := -far; dy <= far; dy++ {
-		for dx := -far; dx <= far; dx++ {
-			for _, v := range offsets {
-				columns, rows := int(v.X), int(v.Y)
-				x, ok := l.beside(border[0], dx-columns/2, dy-rows/2)
-				y, also := l.beside(x, columns, rows)
-				if !ok || !also {
-					continue
-				}
-				if own, ln := l.speaks(x, y); ln > most {
-					best, most = pair{[2]grid.Cell{x, y}, own}, ln
-				}
-			}
-		}
-	}
-	return best
-}
-
-// speaks returns the code points that speak most for the one cell and for the other, and the
-// larger logarithm of their ratios.
-func (l *stated) speaks(x, y grid.Cell) (own [2]int, most float64) {
-	one, other := l.of(x).p, l.of(y).p
-	var ln [2]float64
-	for j := range one {
-		d := math.Log(one[j] / other[j])
-		if d > ln[0] {
-			ln[0], own[0] = d, j
-		} else if -d > ln[1] {
-			ln[1], own[1] = -d, j
-		}
-	}
-	return own, max(ln[0], ln[1])
-}
-
 // beside returns the cell of the map that is so many columns and rows from another.
 func (l *stated) beside(c grid.Cell, columns, rows int) (grid.Cell, bool) {
 	x, y := l.grid.Column(c)+columns, l.grid.Row(c)+rows
@@ -348,30 +302,13 @@ type codebook struct {
 	points []convex.Lattice // as Quantizer.Points
 	places []grid.Point     // of the same points, in map kilometres
 	other  float64          // e^-ε
-	shifts []shift          // of votes, with their weights; none without a near factor
-	total  uint64           // of their weights
-}
-
-// shift is a displacement of votes, with its weight.
-type shift struct {
-	columns, rows int
-	weight        uint64
 }
 
 // newCodebook returns the codebook of a quantizer that was prepared for maps of this grid and ε.
-// With a near factor the weights of the shifts are the quantizer's too.
 func newCodebook(g *grid.Grid, epsilon float64, q *law.Quantizer) *codebook {
 	c := &codebook{grid: g, points: slices.Clone(q.Points()), other: math.Exp(-epsilon)}
 	for j := range c.points {
 		c.places = append(c.places, q.Place(j))
-	}
-	reach := q.Reach()
-	for rows := -reach; rows <= reach && reach > 0; rows++ {
-		for columns := -reach; columns <= reach; columns++ {
-			if w := q.ShiftWeight(columns, rows); w > 0 {
-				c.shifts, c.total = append(c.shifts, shift{columns, rows, w}), c.total+w
-			}
-		}
 	}
 	return c
 }
@@ -385,16 +322,12 @@ func (c *codebook) find(z grid.Point) (j int, ok bool) {
 	return j, j >= 0
 }
 
-// blurred says that there is a near factor, so that every cell has a law of its own.
-func (c *codebook) blurred() bool { return len(c.shifts) > 0 }
-
 // vote returns the index of the code point that is nearest to a cell's centre, the first among
 // equals. O(points).
-func (c *codebook) vote(x grid.Cell) int { return c.voteAt(c.grid.Column(x), c.grid.Row(x)) }
-
-// voteAt is vote for a column and a row, on the map or off it.
-func (c *codebook) voteAt(column, row int) int {
-	at := convex.Lattice{X: law.CodeSteps * int64(column), Y: law.CodeSteps * int64(row)}
+func (c *codebook) vote(x grid.Cell) int {
+	at := convex.Lattice{
+		X: law.CodeSteps * int64(c.grid.Column(x)), Y: law.CodeSteps * int64(c.grid.Row(x)),
+	}
 	best, least := 0, int64(math.MaxInt64)
 	for j, p := range c.points {
 		if d := p.Sub(at); convex.Dot(d, d) < least {
@@ -404,39 +337,24 @@ func (c *codebook) voteAt(column, row int) int {
 	return best
 }
 
-// tallies returns for every code point the weight of the shifts with which a cell votes for it.
-// O(shifts·points).
-func (c *codebook) tallies(x grid.Cell) []uint64 {
-	all := make([]uint64, c.size())
-	if !c.blurred() {
-		all[c.vote(x)] = 1
-		return all
-	}
-	for _, s := range c.shifts {
-		all[c.voteAt(c.grid.Column(x)+s.columns, c.grid.Row(x)+s.rows)] += s.weight
-	}
-	return all
-}
-
 // law returns the stated probabilities of all code points for a cell.
 func (c *codebook) law(x grid.Cell) []float64 {
-	p, total := make([]float64, c.size()), float64(max(c.total, 1))
-	all := 1 + float64(c.size()-1)*c.other
-	for j, n := range c.tallies(x) {
-		p[j] = (c.other + (1-c.other)*(float64(n)/total)) / all
+	p, all := make([]float64, c.size()), 1+float64(c.size()-1)*c.other
+	for j := range p {
+		p[j] = c.other / all
 	}
+	p[c.vote(x)] = 1 / all
 	return p
 }
 
 // slopes returns by how much each of law grows with ε.
 func (c *codebook) slopes(x grid.Cell) []float64 {
-	slopes, total := make([]float64, c.size()), float64(max(c.total, 1))
-	others := float64(c.size() - 1)
+	slopes, others := make([]float64, c.size()), float64(c.size()-1)
 	all := 1 + others*c.other
-	for j, n := range c.tallies(x) {
-		q := float64(n) / total
-		slopes[j] = c.other * (others*(c.other+(1-c.other)*q) - (1-q)*all) / (all * all)
+	for j := range slopes {
+		slopes[j] = -c.other / (all * all)
 	}
+	slopes[c.vote(x)] = others * c.other / (all * all)
 	return slopes
 }
 

@@ -41,43 +41,8 @@ func binomialTail(n, k int64, q float64) float64 {
 	return sum
 }
 
-// farther are settings with near places that lie two cells apart, since the map distorts distances.
-func farther(tb testing.TB) Settings {
-	tb.Helper()
-	s := near(tb)
-	s.Release.Near.DistanceKM = .4
-	return s
-}
-
-// TestNearby: the attack on near places finds the two cells that noise for a shorter distance tells
-// apart too well.
-func TestNearby(t *testing.T) {
-	t.Parallel()
-	for _, settings := range []func(tb testing.TB) Settings{near, farther} {
-		p, err := newPlan(Engine, settings(t), Options{Seed: 3, Sizes: Sizes{Users: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := forcedSituations(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := all[0].law
-		for _, km := range []float64{p.settings.Release.Near.DistanceKM, .4} {
-			l.options.Near.DistanceKM = km
-			cells := l.nearby().cells
-			_, ln := l.speaks(cells[0], cells[1])
-			sound := km == p.settings.Release.Near.DistanceKM
-			if math.Exp(ln) <= 2 || sound != (math.Exp(ln) <= 3*(1+exponentTolerance)) {
-				t.Errorf("noise for %g km, places %g km apart: factor %g",
-					p.settings.Release.Near.DistanceKM, km, math.Exp(ln))
-			}
-		}
-	}
-}
-
-// TestExponents: another hull, another T, another vote, another likelihood and another near factor
-// are not the stated law.
+// TestExponents: another hull, another T, another vote and another likelihood are not the stated
+// law.
 func TestExponents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -87,7 +52,6 @@ func TestExponents(t *testing.T) {
 	}{
 		{"lattice", "", townSettings, func(*stated) {}},
 		{"codebook", "", coded, func(*stated) {}},
-		{"near", "", near, func(*stated) {}},
 		{"half of the set", "hull", townSettings, func(l *stated) {
 			l.k = hullOf(l.cells[:len(l.cells)/2], l.grid.Width())
 		}},
@@ -98,11 +62,6 @@ func TestExponents(t *testing.T) {
 		{"another T", "weight", coded, func(l *stated) { l.options.Epsilon += 1e-9 }},
 		{"another likelihood", "likelihood", coded, func(l *stated) { l.code.other *= 1.001 }},
 		{"another vote", "votes", coded, func(l *stated) { l.code.points[0].X += law.CodeSteps }},
-		{"two cells apart", "", farther, func(*stated) {}},
-		{"noise for cells that touch", "near factor", near, func(l *stated) {
-			l.options.Near.DistanceKM = .4
-		}},
-		{"another factor", "near factor", near, func(l *stated) { l.options.Near.Factor = 1.5 }},
 	} {
 		p, err := newPlan(Engine, c.settings(t), Options{Seed: 3, Sizes: Sizes{Users: 1}})
 		if err != nil {

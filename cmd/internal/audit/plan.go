@@ -57,7 +57,7 @@ type result struct {
 	situation int // of a crowd, whose releases are the pool
 	pool      []draw
 	shifts    []grid.Point // noise in steps of the lattice
-	guesses   [2][2]int64  // of far places and of near ones: right, wrong
+	guesses   [2]int64     // between two far places: right, wrong
 
 	changed string // a fact, with the releases before and after
 	pairs   [][2]draw

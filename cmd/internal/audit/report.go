@@ -27,11 +27,8 @@ type Report struct {
 	// alarm with a probability of at most 1 - Confidence.
 	Tests      int     `json:"tests"`
 	Confidence float64 `json:"confidence"`
-	// Bound is the greatest lower bound on the true ε. Near is that for two near places, of which
-	// NearLimit is promised, the logarithm of the near factor; nil without one.
-	Bound     Bound   `json:"bound"`
-	Near      *Bound  `json:"near,omitempty"`
-	NearLimit float64 `json:"near_limit,omitempty"`
+	// Bound is the greatest lower bound on the true ε.
+	Bound Bound `json:"bound"`
 
 	Situations []SituationReport `json:"situations"`
 	Visits     int               `json:"visits"`         // records of users who were followed
@@ -111,10 +108,6 @@ func (r *Report) Print(out io.Writer) error {
 		r.Bound.Epsilon, r.Confidence, r.Epsilon)
 	fmt.Fprintf(out, "             %s: %d right guesses, %d wrong ones\n", r.Bound.Situation,
 		r.Bound.Hits, r.Bound.Misses)
-	if r.Near != nil {
-		fmt.Fprintf(out, "near places  at least %.4f with confidence %g; promised is %.4f, the "+
-			"logarithm of the near factor\n", r.Near.Epsilon, r.Confidence, r.NearLimit)
-	}
 	fmt.Fprintf(out, "tried        %d raw records in %s through the code that \"run\" and "+
 		"\"sanitize\" use, %d statistical tests\n\n", r.Records,
 		time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), r.Tests)

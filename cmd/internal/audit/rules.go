@@ -17,12 +17,8 @@ const (
 	coarseDelta   = .2
 )
 
-// coarse returns the options under which the audit looks for equal releases. A near factor belongs
-// to its ε, which stays then.
+// coarse returns the options under which the audit looks for equal releases.
 func coarse(o mechanism.Options) mechanism.Options {
-	if o.Near != (law.Near{}) {
-		return o
-	}
 	scale := coarseEpsilon / o.Epsilon
 	if o.Mechanism != law.Codebook {
 		o.Subdivision = 1

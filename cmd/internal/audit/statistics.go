@@ -150,8 +150,6 @@ var classes = []struct {
 	{"lines", func(d *draw) bool { return d.shape == 1 }},
 	{"one of two far cells", func(d *draw) bool { return d.place == 1 }},
 	{"the other of two far cells", func(d *draw) bool { return d.place == 2 }},
-	{"one of two near cells", func(d *draw) bool { return d.place == 3 }},
-	{"the other of two near cells", func(d *draw) bool { return d.place == 4 }},
 	{"releases after gaps", func(d *draw) bool { return d.gap > 1 }},
 	{"releases after gaps of more than four steps", func(d *draw) bool { return d.gap > 4 }},
 }
@@ -279,16 +277,14 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 		walk    []draw
 		shifts  []grid.Point
 		pools   = make([][]draw, len(p.situations))
-		guesses = make([][2][2]int64, len(p.situations))
+		guesses = make([][2]int64, len(p.situations))
 	)
 	for _, one := range all {
 		sum.add(one.checks)
 		walk, shifts = append(walk, one.walk...), append(shifts, one.shifts...)
 		pools[one.situation] = append(pools[one.situation], one.pool...)
-		for which := range one.guesses {
-			for right := range one.guesses[which] {
-				guesses[one.situation][which][right] += one.guesses[which][right]
-			}
+		for right, n := range one.guesses {
+			guesses[one.situation][right] += n
 		}
 		if one.changed != "" {
 			sum.streams.Trials += int64(len(one.pairs))
@@ -327,41 +323,20 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 }
 
 // attack bounds the true ε from below: by the guesses in all situations together, and in each.
-func attack(p *plan, r *Report, sum *checks, guesses [][2][2]int64, alpha float64) {
-	var pooled [2][2]int64
-	for _, one := range guesses {
-		for which := range one {
-			pooled[which][0] += one[which][0]
-			pooled[which][1] += one[which][1]
-		}
-	}
-	kinds := 1
-	if p.settings.Release.Near.Factor > 0 {
-		kinds = 2
-	}
-	each := alpha / float64(kinds*(len(guesses)+1))
+func attack(p *plan, r *Report, sum *checks, guesses [][2]int64, alpha float64) {
+	var pooled [2]int64
+	each := alpha / float64(len(guesses)+1)
 	for i, at := range p.situations {
-		bound := bounded(guesses[i][0], each)
+		pooled[0], pooled[1] = pooled[0]+guesses[i][0], pooled[1]+guesses[i][1]
+		bound := bounded(guesses[i], each)
 		r.Situations = append(r.Situations, at.describe(bound))
 		r.Bound.raise(bound, at.name)
-		if kinds == 2 {
-			r.Near.raise(bounded(guesses[i][1], each), at.name)
-		}
 	}
-	sum.attack.Trials = pooled[0][0] + pooled[0][1] + pooled[1][0] + pooled[1][1]
-	r.Bound.raise(bounded(pooled[0], each), "all together")
+	sum.attack.Trials = pooled[0] + pooled[1]
+	r.Bound.raise(bounded(pooled, each), "all together")
 	if r.Bound.Epsilon > r.Epsilon {
 		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least "+
 			"%.4f (%s)", r.Bound.Epsilon, r.Bound.Situation)
-	}
-	if kinds == 1 {
-		r.Near = nil
-		return
-	}
-	r.Near.raise(bounded(pooled[1], each), "all together")
-	if r.Near.Epsilon > r.NearLimit {
-		sum.attack.fail("two near places can be told apart by more than the near factor: by "+
-			"e^%.4f at least (%s)", r.Near.Epsilon, r.Near.Situation)
 	}
 }
 

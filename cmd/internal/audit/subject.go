@@ -44,8 +44,7 @@ func (s Settings) Facts() map[string]string {
 	for key, value := range map[string]any{
 		"release.mechanism": r.Mechanism, "release.inference": r.Inference,
 		"release.isotropy": r.Isotropy, "release.subdivision": r.Subdivision,
-		"release.epsilon": r.Epsilon, "release.near.distance": r.Near.DistanceKM,
-		"release.near.factor": r.Near.Factor, "release.delta": r.Delta,
+		"release.epsilon": r.Epsilon, "release.delta": r.Delta,
 		"release.prune": max(r.Prune, 0), "release.max_gap": r.MaxGap,
 		"release.min_cells": max(r.MinCells, 0), "release.estimate": r.Estimate,
 		"release.interval": r.ReleaseInterval, "release.between": r.Between,

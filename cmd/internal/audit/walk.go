@@ -384,9 +384,8 @@ func (w *walker) beyond(f Fix, km float64) Fix {
 }
 
 // places tests that two cells with the same surrogate or the same vote have the same effect, byte
-// for byte; with a near factor, two places of one cell. The fixes are anywhere within their cells
-// and have different accuracies. If records carry only the step, times within the step must not
-// matter either.
+// for byte. The fixes are anywhere within their cells and have different accuracies. If records
+// carry only the step, times within the step must not matter either.
 func (w *walker) places(f Fix, before []byte, law *stated) error {
 	g, check, what := w.settings.Model.Grid, &w.checks.places, "surrogate"
 	if law.code != nil {

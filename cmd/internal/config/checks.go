@@ -46,9 +46,6 @@ func (c *File) Checks(o service.Options) (all []Check) {
 		if text := engine.HoursAdvice(o.Release, step); text != "" {
 			add("release.hours", Warning, "%s", text)
 		}
-		if text := engine.NearAdvice(o.Release, o.Model.Grid); text != "" {
-			add("release.near", OK, "%s", text)
-		}
 	}
 	if o.Release.Validate() == nil {
 		text, warn := engine.BudgetAdvice(o.Release, step)

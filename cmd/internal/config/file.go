@@ -283,14 +283,11 @@ var parts = []part{
 		return nil
 	}},
 	{"release", func(c *File, o *service.Options) (err error) {
+		step := time.Second // without a model: every interval that some model takes is a multiple
 		if o.Model != nil {
-			if o.Release, err = c.Release.Options(o.Model); err == nil {
-				err = onLaterMaps(o.Release, o.Model, o.Later)
-			}
-		} else {
-			// Without a model: every interval that some model takes is a multiple of this step.
-			o.Release, err = c.Release.optionsFor(time.Second)
+			step = o.Model.Step
 		}
+		o.Release, err = c.Release.Options(step)
 		return err
 	}},
 	{"key_file", func(c *File, o *service.Options) (err error) {

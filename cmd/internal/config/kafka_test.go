@@ -234,8 +234,7 @@ standby_replicas: ${GEODITHER_TEST_SECONDS}
 release:
   epsilon: ${GEODITHER_TEST_NUMBER}  # a comment
   mechanism: "${GEODITHER_TEST_NONE:codebook}"
-  near: {distance: "ü", factor: "${GEODITHER_TEST_NONE:2}"}
-  budget: {"epsilon": "1${GEODITHER_TEST_SECONDS}", window: "${GEODITHER_TEST_NONE:24h}"}
+  budget: {lifetime: "${GEODITHER_TEST_NONE:2}", "epsilon": "1${GEODITHER_TEST_SECONDS}", window: "${GEODITHER_TEST_NONE:24h}"}
 session_timeout: ${GEODITHER_TEST_SECONDS}s
 kafka: {sasl: {allow_plaintext: "${GEODITHER_TEST_NONE:yes}"}}
 input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
@@ -249,7 +248,7 @@ input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
 		"a number in quotes":        file.Topics.Partitions == 6,
 		"a number":                  file.Standby == 90,
 		"a number that may be away": file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
-		"behind other letters":      file.Release.Near.Factor == 2,
+		"behind other letters":      file.Release.Budget.Lifetime == 2,
 		"a part of a number":        file.Release.Budget.Epsilon == 190,
 		"a duration":                file.Release.Budget.Window == 24*time.Hour,
 		"a part of a duration":      file.SessionTimeout == 90*time.Second,

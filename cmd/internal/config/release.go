@@ -12,10 +12,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Release is the section "release": when and how to release, with units in text.
@@ -24,32 +22,12 @@ type Release struct {
 	Epsilon   *float64 `yaml:"epsilon"`   // nil: not set, which is an error: ε has no default
 	Delta     *float64 `yaml:"delta"`     // nil: not set, which only codebook takes
 
-	Near     Near          `yaml:"near"`
 	Hours    []Hours       `yaml:"hours"`
 	Interval time.Duration `yaml:"interval"`
 	Between  string        `yaml:"between"`
 	Budget   Budget        `yaml:"budget"`
 
 	estimate string // publish.estimate, which the mechanism computes
-}
-
-// Near is the section "release.near": a second bound of mechanism codebook, for near places.
-type Near struct {
-	Distance string  `yaml:"distance"` // a length
-	Factor   float64 `yaml:"factor"`
-}
-
-// options returns the mechanism's.
-func (c Near) options() (law.Near, error) {
-	if c == (Near{}) {
-		return law.Near{}, nil
-	}
-	if c.Distance == "" || c.Factor == 0 {
-		return law.Near{}, errors.New("near needs both: \"near: {distance: 340m, factor: 2}\" " +
-			"lets a release change the odds between places up to 340 m apart by a factor of 2")
-	}
-	km, err := cli.Kilometres("near.distance", c.Distance)
-	return law.Near{DistanceKM: km, Factor: c.Factor}, err
 }
 
 // Hours is an entry of the list "release.hours": a stretch of every week in which releases are
@@ -93,45 +71,9 @@ func (c Hours) span() (s hours.Span, err error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// onMap reports whether there is noise for a near factor on a map. What the options' own Validate
-// refuses is left to it.
-func onMap(o mechanism.Options, g *grid.Grid) error {
-	if o.Near == (law.Near{}) {
-		return nil
-	}
-	if wrong := o.Validate(); wrong != nil {
-		return nil //nolint:nilerr // the reader of the options reports it
-	}
-	_, err := law.NewNearQuantizer(g, o.Epsilon, o.Near)
-	return err
-}
-
-// onLaterMaps is onMap for the later versions of a model, each map once.
-func onLaterMaps(o mechanism.Options, first *mobility.Model, later []*engine.Version) error {
-	tried := map[string]bool{first.Grid.ID(): true}
-	for _, v := range later {
-		if tried[v.GridID()] {
-			continue
-		}
-		tried[v.GridID()] = true
-		if err := onMap(o, v.Grid()); err != nil {
-			return fmt.Errorf("models: %s: %w", v.Where, err)
-		}
-	}
-	return nil
-}
-
-// Options returns the mechanism's options for a model: it counts intervals in the model's steps.
+// Options returns the mechanism's options for a model of a step: they count intervals in its steps.
 // Whether the values can be used together is left to the options' own Validate.
-func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
-	o, err := c.optionsFor(model.Step)
-	if err != nil {
-		return o, err
-	}
-	return o, onMap(o, model.Grid)
-}
-
-func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
+func (c Release) Options(step time.Duration) (mechanism.Options, error) {
 	o := mechanism.Options{
 		Mechanism: c.Mechanism, Between: c.Between, Estimate: c.estimate,
 		// Where the budget is spent, records are what they are between two releases.
@@ -151,12 +93,11 @@ func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	if err := c.complete(); err != nil {
 		return o, err
 	}
-	var errs [5]error
+	var errs [4]error
 	o.ReleaseInterval, errs[0] = cli.InSteps("interval", c.Interval, step)
 	o.Budget.WindowSteps, errs[1] = cli.InSteps("budget.window", c.Budget.Window, step)
 	errs[2] = c.Budget.agree()
-	o.Near, errs[3] = c.Near.options()
-	o.Hours, errs[4] = spans(c.Hours)
+	o.Hours, errs[3] = spans(c.Hours)
 	return o, errors.Join(errs[:]...)
 }
 

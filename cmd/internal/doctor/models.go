@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -26,9 +25,6 @@ func (d *examination) models() {
 				", another map than the first version's: every user who comes to it starts over"
 		}
 		d.add("models", level, "%s", detail)
-		if text := engine.NearAdvice(d.o.Release, g); text != "" && level != OK {
-			d.add("near", OK, "under %v: %s", v.ID, text)
-		}
 		d.largeMap(model)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 // MostEpsilonDay is MostEpsilon of 24 hours.
@@ -63,7 +61,7 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			"choose a longer interval or a smaller epsilon, or %s",
 			mechanism.HighEpsilonDay, budget)
 	}
-	if o.Epsilon > mechanism.HighEpsilonDay && o.Near == (law.Near{}) {
+	if o.Epsilon > mechanism.HighEpsilonDay {
 		spend += fmt.Sprintf("; one release of ε = %s is above that alone: it protects little "+
 			"more than a release without noise", Grouped(o.Epsilon))
 	}
@@ -109,30 +107,6 @@ func HoursAdvice(o mechanism.Options, step time.Duration) string {
 	return fmt.Sprintf("the hours do not start or end where steps of %v do: a fix up to %v after "+
 		"they close can have a release, and one up to %v after they open has none", step, beyond,
 		late)
-}
-
-// NearAdvice says for which distance on a map the noise of a near factor is made, and where a
-// distance a little shorter takes less noise, because it spans a cell less; "" without a factor.
-func NearAdvice(o mechanism.Options, g *grid.Grid) string {
-	near := o.Near
-	if near == (law.Near{}) {
-		return ""
-	}
-	onMap, side := near.OnMap(g), g.CellKM()
-	text := fmt.Sprintf("a factor of %g at most between places up to %s m apart on the ground; "+
-		"the noise is made for %s m on the map, where distances are off by up to %.2g %%",
-		near.Factor, metres(near.OnGround(g)), metres(onMap), 100*g.Distortion())
-	const little = .9 // of the distance
-	if shorter := g.OnGround(float64(math.Floor(onMap/side) * side)); shorter < near.DistanceKM &&
-		shorter > little*near.DistanceKM {
-		text += fmt.Sprintf("; up to %s m it takes less noise", metres(shorter))
-	}
-	return text
-}
-
-// metres writes kilometres as metres, rounded to millimetres as grid's distances are.
-func metres(km float64) string {
-	return strconv.FormatFloat(math.Round(km*1e6)/1e3, 'f', -1, 64)
 }
 
 // Rounded rounds a sum of ε to a billionth, the unit in which ε is counted: 3 releases of 6.6 are

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestMostEpsilonDay: the bound is what the tightest of interval, budget and lifetime leaves.
@@ -142,32 +140,5 @@ func TestMostEpsilonDay(t *testing.T) {
 				t.Errorf("%t, %q does not say %q", warn, text, c.text)
 			}
 		})
-	}
-}
-
-// TestNearAdvice: doctor names the distance on the map, and a shorter one where a ring of cells is
-// taken for some decimetres.
-func TestNearAdvice(t *testing.T) {
-	t.Parallel()
-	g, err := grid.New(grid.Box{South: 47, West: 9, North: 55, East: 10}, 340)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for km, want := range map[float64]string{
-		.34: "up to 340 m apart on the ground; the noise is made for 373.014 m on the map, where " +
-			"distances are off by up to 8.8 %; up to 309.", // the cells' side, 8.8 % less
-		.32: "made for 351.071 m on the map, where distances are off by up to 8.8 %; up to 309.",
-		.6:  "made for 658.278 m on the map, where distances are off by up to 8.8 %",
-		.2:  "made for 340 m on the map",
-	} {
-		o := mechanism.Options{Near: law.Near{DistanceKM: km, Factor: 2}}
-		text := NearAdvice(o, g)
-		if less := strings.Contains(text, "takes less noise"); !strings.Contains(text, want) ||
-			less != (km == .34 || km == .32) {
-			t.Errorf("%g km: %q, want %q", km, text, want)
-		}
-	}
-	if text := NearAdvice(mechanism.Options{}, g); text != "" {
-		t.Errorf("without a factor: %q", text)
 	}
 }

@@ -41,7 +41,7 @@ func TestCodebookVersion(t *testing.T) {
 	o.Release.Mechanism = law.Codebook
 	lattice := o
 	lattice.Release.Mechanism = law.Lattice
-	const version = "release.mechanism, release.near or the version of the codebook " +
+	const version = "release.mechanism or the version of the codebook " +
 		"or of its states"
 	if got := o.Differences(lattice.Fingerprint()); got != version {
 		t.Errorf("a codebook differs from a lattice in %s", got)

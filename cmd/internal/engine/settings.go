@@ -113,11 +113,6 @@ func (s Settings) Validate() error {
 	add("encoding.raw", d.RawEncoding.ValidateRaw())
 	add("encoding.sanitized", d.SanitizedEncoding.ValidatePublished())
 	add("release", s.Release.Validate())
-	if s.Release.Near != (law.Near{}) && d.Input.Outside == OutsideClamp {
-		add("release.near", errors.New("its distance holds up to one cell beyond the map, and "+
-			"input.outside: clamp takes fixes from anywhere: set dead_letter there, or leave near "+
-			"out"))
-	}
 	add("publish", s.Publish.Validate())
 	add("input", s.Input.Validate())
 	if m := s.Input.Mapping; m != nil && m.NeedsKeys() && s.Registry == nil {
@@ -156,7 +151,7 @@ type setting struct{ name, value string }
 func (s setting) words() string {
 	switch s.name {
 	case codebookSetting:
-		return "release.mechanism, release.near or the version of the codebook or of its states"
+		return "release.mechanism or the version of the codebook or of its states"
 	case encodingSetting:
 		return encodingSetting + " or how input reads records"
 	case estimateSetting:
@@ -253,19 +248,14 @@ func hoursSetting(spans []hours.Span) string {
 	return fmt.Sprintf("zones %s %v", hours.ZoneVersion, spans)
 }
 
-// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version,
-// that of its states, and the near factor. One byte of a fingerprint stands for all of it. The name
-// is part of the fingerprint, so it stays as it was before there was a near factor.
+// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version
+// and that of its states. One byte of a fingerprint stands for all of it.
 func mechanismSetting(r mechanism.Options) setting {
 	value := fmt.Sprintf("%s prune %x", r.Mechanism, max(r.Prune, 0)) // its default depends on it
 	if r.Mechanism != law.Codebook {
 		return setting{"release.mechanism", value}
 	}
-	value += fmt.Sprintf(" %d", law.CodebookVersion)
-	if r.Near != (law.Near{}) {
-		value += fmt.Sprintf(" near %d %x %x", law.NearVersion, r.Near.DistanceKM, r.Near.Factor)
-	}
-	return setting{codebookSetting, value}
+	return setting{codebookSetting, fmt.Sprintf("%s %d", value, law.CodebookVersion)}
 }
 
 // codebookSetting is the name of the mechanism among the settings under law.Codebook.

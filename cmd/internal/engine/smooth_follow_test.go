@@ -161,7 +161,6 @@ func TestSmoothProcessorOtherSettings(t *testing.T) {
 		"lag":      func(s *SmoothSettings) { s.LagSteps = 20 },
 		"epsilon":  func(s *SmoothSettings) { s.Release.Epsilon = 5 },
 		"interval": func(s *SmoothSettings) { s.Release.ReleaseInterval = 3 },
-		"near":     func(s *SmoothSettings) { s.Release.Near = law.Near{DistanceKM: 3, Factor: 2} },
 		"between":  func(s *SmoothSettings) { s.Release.Between = mechanism.BetweenSkip },
 		"mechanism": func(s *SmoothSettings) {
 			s.Release.Mechanism, s.Release.Delta = law.Lattice, .1

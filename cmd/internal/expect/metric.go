@@ -78,8 +78,8 @@ type MetricSummary struct {
 	Farthest   Factors `json:"farthest"`
 	FarthestKM float64 `json:"farthest_km"`
 	// NearShare is the mean of law.Metric.NearShare over all releases, as "geodither tune" prints
-	// it. Under the codebook mechanism without a near factor it is the share of the pairs of
-	// neighbouring cells that a release tells apart.
+	// it. Under the codebook mechanism it is the share of the pairs of neighbouring cells that a
+	// release tells apart.
 	NearShare float64 `json:"near_share"`
 	// NearEpsilonHour is the sum, over all releases of a user in an hour, of their ε between two
 	// neighbouring cells on average over pairs. It bounds no given pair: one that every release
@@ -120,26 +120,16 @@ func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f
 // release's in brackets. of says which releases they were, such as "the simulated releases".
 func (m MetricSummary) Text(of string) string {
 	where, limits := "the map", ""
-	switch {
-	case m.blurred():
-		limits = fmt.Sprintf("%v within 200 m, %v within 1 km, %v at any distance", m.Within200M,
-			m.Within1KM, m.Farthest)
-	case m.mechanism == law.Codebook:
+	if m.mechanism == law.Codebook {
 		limits = fmt.Sprintf("%v at any distance, or none at all where both places vote for the "+
 			"same code point", m.Farthest)
-	default:
+	} else {
 		where = "its location set"
 		limits = fmt.Sprintf("%v within 200 m, %v within 1 km, %v across the set; up to e^ε for "+
 			"places outside it", m.Within200M, m.Within1KM, m.Farthest)
 	}
 	return fmt.Sprintf("one release changes the odds between two places of %s at most by this "+
 		"factor, median (worst): %s", where, limits) + m.neighbours(of)
-}
-
-// blurred says that releases were made with a near factor: without one a codebook has one factor
-// for all distances.
-func (m MetricSummary) blurred() bool {
-	return m.mechanism == law.Codebook && m.Within200M.Largest < m.Farthest.Largest
 }
 
 // neighbours is the line of neighbouring cells, "" without one.
@@ -149,9 +139,7 @@ func (m MetricSummary) neighbours(of string) string {
 	}
 	share, atMost := 100*m.NearShare, "at most "
 	text := fmt.Sprintf("uses at most %.0f %% of its ε on average", share)
-	if m.blurred() {
-		atMost, text = "", fmt.Sprintf("uses %.0f %% of its ε on average", share)
-	} else if m.mechanism == law.Codebook {
+	if m.mechanism == law.Codebook {
 		atMost, text = "", fmt.Sprintf("tells %.0f %% of the pairs apart", share)
 	}
 	text = fmt.Sprintf("\n  between two neighbouring cells a release %s (mean over %s; pairs "+

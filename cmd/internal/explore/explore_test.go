@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"path/filepath"
@@ -58,7 +57,6 @@ func computed(ctx context.Context, truth *Truth, name string, s Settings) (*cour
 func cases() map[string]Settings {
 	return map[string]Settings{
 		"codebook":  {Mechanism: law.Codebook, Epsilon: 1, Interval: 1, Seed: 7},
-		"near":      {Mechanism: law.Codebook, Epsilon: 4, Interval: 1, NearKM: .34, NearFactor: 2},
 		"interval":  {Mechanism: law.Codebook, Epsilon: 4, Interval: 4, Seed: 3},
 		"lattice":   {Mechanism: law.Lattice, Epsilon: 1, Delta: .3, Interval: 1, Seed: 7},
 		"pim":       {Mechanism: law.PIM, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1},
@@ -76,9 +74,6 @@ func configured(s Settings) config.Release {
 	}
 	if s.Delta != 0 || s.Mechanism != law.Codebook {
 		c.Delta = &s.Delta
-	}
-	if s.NearFactor != 0 {
-		c.Near = config.Near{Distance: fmt.Sprint(s.NearKM, "km"), Factor: s.NearFactor}
 	}
 	return c
 }
@@ -106,7 +101,7 @@ func sanitized(t *testing.T, truth *Truth, s Settings) ([]schemas.Sanitized, san
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := configured(s).Options(truth.model)
+	options, err := configured(s).Options(truth.model.Step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +289,7 @@ func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 	if b.Points[b.Drawn].Place != *a.Release {
 		t.Errorf("fix %d: the release is not the code point that is said to be drawn", i)
 	}
-	chances := float64(b.OwnChance) + float64(len(b.Points)-1)*float64(b.OtherChance)
+	chances := b.OwnChance + float64(len(b.Points)-1)*b.OtherChance
 	if !math.IsNaN(chances) && math.Abs(chances-1) > 1e-12 {
 		t.Errorf("fix %d: the chances sum to %g", i, chances)
 	}

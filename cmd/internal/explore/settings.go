@@ -15,15 +15,13 @@ import (
 // Settings are the knobs of the page. They are comparable, so that what was computed under them can
 // be kept.
 type Settings struct {
-	Mechanism  string  `json:"mechanism"`
-	Epsilon    float64 `json:"epsilon"`
-	Delta      float64 `json:"delta"`    // 0 under codebook, which has none
-	Interval   int     `json:"interval"` // least steps between two releases
-	NearKM     float64 `json:"near_km"`  // 0: no near factor; codebook alone has one
-	NearFactor float64 `json:"near_factor"`
-	Budget     float64 `json:"budget"` // of a user in 24 hours; 0: none
-	Hours      string  `json:"hours"`  // UTC, such as 06:00-20:00; empty: always
-	Seed       uint64  `json:"seed"`   // of the noise, which is not private
+	Mechanism string  `json:"mechanism"`
+	Epsilon   float64 `json:"epsilon"`
+	Delta     float64 `json:"delta"`    // 0 under codebook, which has none
+	Interval  int     `json:"interval"` // least steps between two releases
+	Budget    float64 `json:"budget"`   // of a user in 24 hours; 0: none
+	Hours     string  `json:"hours"`    // UTC, such as 06:00-20:00; empty: always
+	Seed      uint64  `json:"seed"`     // of the noise, which is not private
 }
 
 // DefaultSettings are what a page begins with.
@@ -35,7 +33,6 @@ func DefaultSettings() Settings {
 func (s Settings) options(step time.Duration) mechanism.Options {
 	o := mechanism.Options{
 		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta, ReleaseInterval: s.Interval,
-		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
 	}
 	if s.Budget != 0 {
 		o.Budget.Epsilon, o.Budget.WindowSteps = s.Budget, dayIn(step)
@@ -74,8 +71,6 @@ func parseSettings(query url.Values) (Settings, error) {
 	}{
 		{"epsilon", &s.Epsilon},
 		{"delta", &s.Delta},
-		{"near_km", &s.NearKM},
-		{"near_factor", &s.NearFactor},
 		{"budget", &s.Budget},
 	} {
 		if text := query.Get(knob.name); text != "" {
@@ -102,8 +97,6 @@ func parseSettings(query url.Values) (Settings, error) {
 	}
 	if s.Mechanism == law.Codebook {
 		s.Delta = 0
-	} else {
-		s.NearKM, s.NearFactor = 0, 0
 	}
 	s.Hours = query.Get("hours")
 	if _, _, ok := s.open(); !ok && s.Hours != "" {

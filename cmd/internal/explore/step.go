@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -60,10 +59,9 @@ type Codebook struct {
 	Own    int         `json:"own"`   // secret: the true cell's vote
 	Drawn  int         `json:"drawn"`
 	// OwnChance and OtherChance are the probabilities that the release is the own code point, and
-	// that it is a certain other one. They are null with a near factor, where they depend on the
-	// cell.
-	OwnChance   number `json:"own_chance"`
-	OtherChance number `json:"other_chance"`
+	// that it is a certain other one.
+	OwnChance   float64 `json:"own_chance"`
+	OtherChance float64 `json:"other_chance"`
 }
 
 // CodePoint is a place that a release could be.
@@ -179,7 +177,6 @@ func (a *Anatomy) codebook(
 			base64.StdEncoding.EncodeToString(q.Votes(nil, v.middles())),
 		},
 		Own: q.Vote(cell), Drawn: q.Nearest(out.Release),
-		OwnChance: number(math.NaN()), OtherChance: number(math.NaN()),
 	}
 	for j := range q.Points() {
 		b.Points = append(b.Points, CodePoint{Place: placeOf(q.Place(j))})
@@ -187,11 +184,9 @@ func (a *Anatomy) codebook(
 	for i, vote := range q.Votes(nil, out.Prior.Cells) {
 		b.Points[vote].Prior += out.Prior.P[i]
 	}
-	if e.Options().Near == (law.Near{}) {
-		other := float64(q.Other()) / math.Exp2(64)
-		all := 1 + float64(len(b.Points)-1)*other
-		b.OwnChance, b.OtherChance = number(1/all), number(other/all)
-	}
+	other := float64(q.Other()) / math.Exp2(64)
+	all := 1 + float64(len(b.Points)-1)*other
+	b.OwnChance, b.OtherChance = 1/all, other/all
 	a.Codebook = b
 }
 

@@ -233,7 +233,7 @@ func (s *Sheet) boundMoment(ctx context.Context) error {
 // takeRelease fills in the section release, with its defaults as the service has them.
 func (s *Sheet) takeRelease(r config.Release) error {
 	first := s.Models[0].Model
-	options, err := r.Options(first)
+	options, err := r.Options(first.Step)
 	if err != nil {
 		return err
 	}
@@ -278,23 +278,6 @@ func (s *Sheet) lookAtKey(path, keyFile string) error {
 
 // codebook reports whether the mechanism is the codebook.
 func (s *Sheet) codebook() bool { return s.Release.Mechanism == law.Codebook }
-
-// near reports whether there is a second bound, for near places.
-func (s *Sheet) near() bool { return s.Release.Near != (law.Near{}) }
-
-// nearM is the distance on the ground up to which places count as near under every model, and the
-// distance on the map that the noise is made for, so that the factor holds up to there: the largest
-// of all models, metres. Under a model of large cells places count as near up to about a cell's
-// side, which says nothing of another model.
-func (s *Sheet) nearM() (onGround, onMap float64) {
-	onGround = math.Inf(1)
-	for _, m := range s.Models {
-		onGround = min(onGround, s.Release.Near.OnGround(m.Grid))
-		onMap = max(onMap, s.Release.Near.OnMap(m.Grid))
-	}
-	// Both are whole millimetres up to rounding.
-	return math.Round(onGround*1e6) / 1e3, math.Round(onMap*1e6) / 1e3
-}
 
 // window is the window of the budget; 0: there is no limit over a window.
 func (s *Sheet) window() time.Duration {
@@ -347,8 +330,6 @@ func (s *Sheet) fits(m audit.Report) error {
 	switch {
 	case !slices.ContainsFunc(s.Models, func(v Model) bool { return v.ID == m.ModelID }):
 		return fmt.Errorf("the audit is of model %s, which the config does not name", m.ModelID)
-	case s.near() && m.Near == nil:
-		return errors.New("the audit has no test of near places, and the config has release.near")
 	case len(m.Settings) == 0:
 		return errors.New("the report does not say which settings were attacked: make it " +
 			"again with \"geodither audit -c FILE --json\"")

@@ -84,9 +84,7 @@ func table(s *Sheet) string {
 	row("Privacy unit", "one fix: the place of one user id in one step of %s", cli.Duration(s.Step))
 	row("ε of one release", "%s: the odds between two places change by at most a factor of %s",
 		number(r.Epsilon), power(r.Epsilon))
-	onGround, _ := s.nearM()
-	row("Near places", "%s", either(s.near(), "up to "+number(onGround)+" m on the ground: at "+
-		"most a factor of "+number(r.Near.Factor)+" for one release", "no second bound"))
+	row("Near places", "no promise beyond that")
 	row("δ", "none")
 	row("Least time between releases", "%s", cli.Duration(s.interval()))
 	row("Budget", "%s%s%s%s", when(s.unlimited(), "**none**"),
@@ -182,10 +180,6 @@ func audited(m audit.Report) string {
 		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows.",
 		at, m.ModelID, traces(m), verdict, number(m.Confidence),
 		atLeast(math.Exp(m.Bound.Epsilon)), atLeast(m.Bound.Epsilon), power(m.Epsilon))
-	if near := m.Near; near != nil {
-		text += fmt.Sprintf(" For near places a factor of at least %s was found, of %s that is "+
-			"promised.", atLeast(math.Exp(near.Epsilon)), power(m.NearLimit))
-	}
 	return text + " Command: " + code(m.Again)
 }
 

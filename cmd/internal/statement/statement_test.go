@@ -138,7 +138,7 @@ var cases = map[string]struct {
 			"an estimate that follows from earlier releases",
 		},
 		not: []string{
-			"theorem 13", "theorem 2 ", "pseudonym of the user",
+			"theorem 2 ", "pseudonym of the user",
 			"which geodither calls high", "That a report was left out",
 			"location set may leave out", "computed from", "bounds of models of the same people",
 		},
@@ -152,26 +152,10 @@ var cases = map[string]struct {
 			"geodither.budget.lifetime":                          nil,
 			"geodither.budget.most_in_24_h":                      18,
 			"geodither.interval_s":                               10800,
-			"geodither.near":                                     nil,
 			"geodither.measured":                                 nil,
 			"geodither.retention.raw":                            nil,
 			"geodither.topics.changelog":                         "fleet-changelog",
 			"geodither.user":                                     "plain",
-		},
-	},
-	"near": {
-		release: "{mechanism: codebook, epsilon: 4, interval: 1h, " +
-			"near: {distance: 700m, factor: 2}, " +
-			"budget: {epsilon: 8, window: 24h, lifetime: 400}}",
-		says: []string{
-			"theorem 13 (near factor)", "most 700 m apart by at most the factor 2.", "keep to 2^k",
-			"distance on the ground (WGS 84)", "the noise is made for 700.",
-			"at most Σε = 400, which is 100 releases",
-		},
-		not: []string{"No second bound", "There is no limit for all time"},
-		values: map[string]any{
-			"geodither.near.distance_m": 700, "geodither.near.factor": 2,
-			"geodither.budget.lifetime": 400, "geodither.budget.spent": "predict",
 		},
 	},
 	"lattice": {
@@ -347,7 +331,7 @@ func TestExample(t *testing.T) {
 		"on 2026-11-23T12:00:00Z from the config `geodither.yml`", "v1.2.3 (revision `0a1b2c3`)",
 		"| Privacy unit | one fix: the place of one user id in one step of 1 minute |",
 		"| ε of one release | 2: the odds between two places change by at most a factor of 7.39 |",
-		"| Near places | no second bound |", "| δ | none |",
+		"| Near places | no promise beyond that |", "| δ | none |",
 		"| Least time between releases | 3 hours |",
 		"| Budget | Σε ≤ 18 in any 24 hours, Σε ≤ 540 in all |",
 		"| ε in 24 hours of event time | at most 18 |", "| ε in a lifetime | at most 540 |",
@@ -593,54 +577,6 @@ func TestSchedule(t *testing.T) {
 	}, nil)
 }
 
-// TestScheduleNear: the distance of near places is one that holds under every model.
-func TestScheduleNear(t *testing.T) {
-	const near = "{mechanism: codebook, epsilon: 4, near: {distance: 340m, factor: 2}, " +
-		"budget: none}"
-	for _, c := range []struct{ first, later, want, onMap float64 }{
-		{500, 250, 340, 500},
-		{250, 500, 340, 500},
-		{500, 400, 399.9, 500},
-		{500, 500, 499.9, 500},
-		{250, 250, 340, 340.1},
-	} {
-		s := newService(t, near, "")
-		var err error
-		s.model, err = servicetest.TownModelOf(c.first)
-		s.ok(err)
-		later, err := servicetest.TownModelOf(c.later)
-		s.ok(err)
-		s.schedule(later)
-		// Where cells are larger than the distance, what holds on the ground is a little less.
-		sheet := s.sheet()
-		near, onMap := sheet.nearM()
-		if math.Abs(near-c.want) > .1 ||
-			math.Abs(onMap-c.onMap) > .1 || onMap <= near {
-			t.Errorf("cells of %g m and later of %g m: %g m and %g m on the map, want %g and %g m",
-				c.first, c.later, near, onMap, c.want, c.onMap)
-		}
-	}
-}
-
-// TestScheduleMaps: a near factor that a later version's map has no noise for is refused, as "run"
-// refuses it.
-func TestScheduleMaps(t *testing.T) {
-	s := newService(t, "{mechanism: codebook, epsilon: 4, near: {distance: 340m, factor: 1.3}, "+
-		"budget: none}", "")
-	s.sheet() // of the first map alone
-	later, err := servicetest.TownModelOf(30)
-	s.ok(err)
-	s.schedule(later)
-	_, _, lint := config.Lint(s.config)
-	_, stated := New(s.config, noon)
-	_, _, run := config.Service(s.config)
-	for what, err := range map[string]error{"lint": lint, "statement": stated, "run": run} {
-		if err == nil || !strings.Contains(err.Error(), "later.avro: no noise of at most") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
 // report is one of an audit that found nothing.
 func (s *service) report(sheet *Sheet) audit.Report {
 	return audit.Report{
@@ -725,38 +661,12 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestMeasuredNear: the second bound is compared too.
-func TestMeasuredNear(t *testing.T) {
-	s := newService(t, cases["near"].release, "")
-	sheet := s.sheet()
-	r := s.report(sheet)
-	if err := sheet.AddAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), "near") {
-		t.Errorf("without a test of near places: %v", err)
-	}
-	r.Near, r.NearLimit = &audit.Bound{Epsilon: .6}, math.Log(2)
-	s.ok(sheet.AddAudit(s.saved(r)))
-	text, markdown, _ := s.both(sheet)
-	if !strings.Contains(text, "near_at_least: 0.6\n") ||
-		!strings.Contains(flat(markdown), "a factor of at least 1.8221 was found, of 2 that is") {
-		t.Errorf("the near bound is not cited:\n%s\n%s", text, markdown)
-	}
-	other := audit.Settings{Release: sheet.Release}
-	other.Release.Near.DistanceKM = .5
-	far := r
-	far.Settings = other.Facts()
-	if err := sheet.AddAudit(s.saved(far)); err == nil ||
-		!strings.Contains(err.Error(), `near.distance "0.5", and the config's is "0.7"`) {
-		t.Errorf("the audit of another distance: %v", err)
-	}
-}
-
 // TestRefused: a config with which the service would not start gets no statement.
 func TestRefused(t *testing.T) {
 	for release, want := range map[string]string{
 		"{mechanism: codebook, epsilon: 2}":                           "release.budget",
 		"{mechanism: codebook, epsilon: 2, delta: 0.1, budget: none}": "delta",
 		"{mechanism: laplace, epsilon: 2, delta: 0.1, budget: none}":  "no proof",
-		"{mechanism: codebook, near: {distance: 1m}, budget: none}":   "near needs both",
 		"{mechanism: codebook, epsilon: 2, budget: {epsilon: 1}}":     "budget",
 		"{mechanism: codebook, epsilon: 2, budget: none, more: no}":   "more",
 	} {

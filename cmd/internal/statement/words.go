@@ -95,22 +95,16 @@ The map, the model, all settings, and who reports when, are assumed to be public
 }
 
 func epsilon(s *Sheet) string {
-	onGround, onMap := s.nearM()
-	near := fmt.Sprintf(` A release changes the odds between any two places at most %s m apart by at
-most the factor %s. That is the distance on the ground (WGS 84), of places on the map or up to one
-cell beyond it. The map distorts distances, so the noise is made for %s m on the map. These factors
-multiply: k releases keep to %[2]s^k between near places.`,
-		number(onGround), number(s.Release.Near.Factor), number(onMap))
 	set := fmt.Sprintf(` The setting "delta" of the config, %s, is another quantity: the prior mass
 that the location set may leave out. It trades the size of the noise against how often the true cell
 is replaced by a nearby one. It does not weaken the bound.`, number(s.Release.Delta))
 	return fmt.Sprintf(`One release costs ε = %s: it changes the odds between any two cells of the
 map by at most a factor of e^ε = %s, whatever an observer knew before. If two places were equally
-likely to somebody, one of them is afterwards at most %[2]s times as likely as the other.%[3]s
+likely to somebody, one of them is afterwards at most %[2]s times as likely as the other.
 
 There is no δ in the guarantee: it does not fail with some small probability. It is computational,
-though: it holds against everybody who does not have the noise key.%[4]s`,
-		number(s.Release.Epsilon), power(s.Release.Epsilon), when(s.near(), near),
+though: it holds against everybody who does not have the noise key.%[3]s`,
+		number(s.Release.Epsilon), power(s.Release.Epsilon),
 		when(s.Release.Mechanism == law.Lattice, set))
 }
 
@@ -297,17 +291,14 @@ published. Two near places of the set are told apart less than two far ones. How
 on the size of the set, and for cells outside it only e^ε holds: that is no promise for each pair of
 near places.`, "8"
 	if s.codebook() {
-		theorem = either(s.near(), "13", "12")
-		text = fmt.Sprintf(`Mechanism "codebook": a few places on the map are code points, by public
+		theorem = "12"
+		text = `Mechanism "codebook": a few places on the map are code points, by public
 facts alone. Every cell votes for its nearest code point, and randomized response, a draw by chance
-in which a vote counts more, decides which code point is published. The guarantee is %s: for any two
-cells of the map, whether the prior holds them likely or not, and for the values that are
-published.%s`,
-			either(s.near(), `theorem 13 (near factor) of mechanism/PROOFS.md, which includes
-theorem 12 (codebook)`, "theorem 12 (codebook) of mechanism/PROOFS.md"),
-			when(!s.near(), ` What a release tells about two neighbouring cells may be the full e^ε,
-where the border between two votes runs between them. No second bound for near places is set
-(release.near).`))
+in which a vote counts more, decides which code point is published. The guarantee is theorem 12
+(codebook) of mechanism/PROOFS.md: for any two cells of the map, whether the prior holds them likely
+or not, and for the values that are published. What a release tells about two neighbouring cells may
+be the full e^ε, where the border between two votes runs between them: nothing more is promised for
+near places.`
 	}
 	return text + fmt.Sprintf(`
 

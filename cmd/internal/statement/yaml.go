@@ -114,9 +114,6 @@ func deployment(s *Sheet) string {
 // settings are those of the service, as values.
 func settings(s *Sheet) string {
 	r, b := s.Release, s.Release.Budget
-	onGround, onMap := s.nearM()
-	near := fmt.Sprintf("{distance_m: %s, on_map_m: %s, factor: %s}", number(onGround),
-		number(onMap), number(r.Near.Factor))
 	window := fmt.Sprintf("{epsilon: %s, seconds: %s}", number(b.Epsilon),
 		number(s.window().Seconds()))
 	return `# What the registry has no field for. Numbers are those of the texts above.
@@ -135,7 +132,6 @@ geodither:
   mechanism: ` + r.Mechanism + `
   location_set_delta: ` + either(s.codebook(), null("this mechanism has no location set"),
 		number(r.Delta)) + `
-  near: ` + either(s.near(), near, null("not set: no second bound for near places")) + `
   max_ahead_s: ` + either(s.MaxAhead == engine.AnyAhead, null("off: a fix of any time is taken"),
 		number(s.MaxAhead.Seconds())) + `
   step_s: ` + number(s.Step.Seconds()) + `
@@ -204,12 +200,9 @@ func measured(s *Sheet) string {
 	text := "  measured:\n"
 	for _, m := range s.Measured {
 		unsaid := null("the report does not say it")
-		at, near := unsaid, null("not tested: no near factor is set")
+		at := unsaid
 		if m.Time != nil {
 			at = stamp(*m.Time)
-		}
-		if m.Near != nil {
-			near = atLeast(m.Near.Epsilon)
 		}
 		text += `  - what: audit of the mechanism and of the service
     at: ` + at + `
@@ -220,7 +213,6 @@ func measured(s *Sheet) string {
     findings: ` + fmt.Sprint(len(m.Findings)) + `
     epsilon_at_least: ` + atLeast(m.Bound.Epsilon) + `
     confidence: ` + number(m.Confidence) + `
-    near_at_least: ` + near + `
     records: ` + fmt.Sprint(m.Records) + `
     command: ` + quote(m.Again) + "\n"
 	}

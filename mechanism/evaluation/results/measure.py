@@ -142,14 +142,6 @@ def sanitize(model, data, epsilon, mechanism="codebook", delta=None, minutes=Non
     return summary(run(command))
 
 
-def near(epsilon, factor):
-    """sanitize with a factor for near places. At most 339 m on the ground are 340 m of this map."""
-    config = configured(f"mechanism: codebook, epsilon: {epsilon}, interval: 1m, "
-                        f"near: {{distance: 339m, factor: {factor}}}, budget: none")
-    return summary(run(f"geodither sanitize --model {beijing()} -c {config} --in TEST "
-                       "--out /dev/null --seed 1"))
-
-
 def summary(text):
     found = {}
     for name, pattern in {
@@ -159,7 +151,6 @@ def summary(text):
         "beside": r"a release (?:tells|uses(?: at most)?) (\d+) %",
         "hour": r"an ε of (?:at most )?([\d.]+) \(",
         "hour_largest": r"an ε of (?:at most )?[\d.]+ \(([\d.]+)\)",
-        "at_1km": r"[\d.]+ \(([\d.]+)\) within 1 km",
         "cells": r"([\d.]+) cells (?:are possible|on average)",
         "drift": r"outside it in ([\d.]+) %",
     }.items():
@@ -317,20 +308,6 @@ def near_places():
                 yield (data, epsilon, mechanism, "" if delta is None else delta,
                        f"{r['beside'] / 100:.2f}", f"{r['hour']:.1f}", f"{r['hour_largest']:.0f}",
                        *errors(r))
-
-
-@table("epsilon", "factor", "bound_at_1km", "neighbours_told_apart", "hour_median", "hour_largest",
-       "mean_km", "median_km")
-def near_factor():
-    for epsilon, factors in ((4, (3, 2, 1.5)), (2, (2, 1.5, 1.2)), (1, (1.5, 1.2))):
-        for factor in ("none",) + factors:
-            if factor == "none":
-                r = sanitize(beijing(), "TEST", epsilon)
-            else:
-                r = near(epsilon, factor)
-            yield (epsilon, factor, f"{r.get('at_1km', math.exp(epsilon)):.2g}",
-                   f"{r['beside'] / 100:.2f}", f"{r['hour']:.1f}", f"{r['hour_largest']:.0f}",
-                   *errors(r))
 
 
 # All mechanisms.

@@ -5,8 +5,6 @@ export interface Settings {
   epsilon: number;
   delta: number;
   interval: number;
-  near_km: number;
-  near_factor: number;
   budget: number; // of a day; 0: none
   hours: string; // such as 06:00-20:00, UTC; empty: always
   lag: number; // steps that smoothing waits for; -1: all records
@@ -86,7 +84,7 @@ export interface Anatomy {
     points: (Place & { prior: number })[];
     votes: Blocks;
     own: number; drawn: number;
-    own_chance: number | null; other_chance: number | null;
+    own_chance: number; other_chance: number;
   } | null;
   set: { cells: Field; size: number; hull: Place[]; body: Place[]; surrogate: Place; drift: boolean } | null;
   likelihood: Field | null;

@@ -12,7 +12,7 @@ const intervals = [1, 2, 4, 10, 20, 40, 120, 360, 720];
 // named says settings in a few words.
 export function named(s: Settings): string {
   return [`${(mechanisms[s.mechanism] ?? s.mechanism).replace(/ \(.*/, "")}, ε = ${sum(s.epsilon)}`,
-    s.mechanism === "codebook" ? "" : `δ = ${s.delta}`, s.near_factor ? `near factor ${s.near_factor}` : "",
+    s.mechanism === "codebook" ? "" : `δ = ${s.delta}`,
     s.interval > 1 ? `every ${s.interval} steps` : "", s.budget ? `at most ${s.budget} a day` : "", s.hours]
     .filter((text) => text).join(", ");
 }
@@ -99,11 +99,7 @@ export class Panel {
         choose("hours", "Releases allowed", [["", "at any time"], ["06:00-20:00", "06 to 20 h UTC"], ["16:30-17:30", "16:30 to 17:30"]], s.hours, (x) => (s.hours = x)),
         choose("mechanism", "Mechanism", Object.entries(mechanisms), s.mechanism, (x) => (s.mechanism = x)),
         choose("lag", "Smoothing waits for", [["1", "the next release"], ...[10, 40].map((n): [string, string] => [String(n), `${during(n * about.step_s)} more`]), ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
-        s.mechanism === "codebook"
-          ? choose("near", "Places within 340 m", [["0", "as any two: e^ε"], ["2", "factor 2 at most"], ["1.5", "factor 1.5 at most"]], String(s.near_factor), (x) => {
-            s.near_factor = Number(x);
-            s.near_km = s.near_factor ? 0.34 : 0;
-          })
+        s.mechanism === "codebook" ? null
           : choose("delta", "δ: outside the set", number([0, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7], String), String(s.delta), (x) => (s.delta = Number(x)))),
       make("div", { class: "row" }, again, compare("split", 2, "Split in two", "Two settings, by a split of one picture"),
         compare("four", 4, "Four ε", "The same moment under four ε, beside each other"))));

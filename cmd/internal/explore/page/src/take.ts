@@ -35,7 +35,6 @@ export function numbers(c: Course, past: Past | null): string {
 export function config(s: Settings, stepSeconds: number): string {
   const lines = ["release:", `  mechanism: ${s.mechanism}`, `  epsilon: ${s.epsilon}`];
   if (s.mechanism !== "codebook") lines.push(`  delta: ${s.delta}`);
-  if (s.near_factor) lines.push(`  near: {distance: ${Math.round(s.near_km * 1000)}m, factor: ${s.near_factor}}`);
   if (s.hours) lines.push(`  hours: ["${s.hours} UTC"]`);
   lines.push(`  interval: ${s.interval * stepSeconds}s`, s.budget ? `  budget: {epsilon: ${s.budget}, window: 24h}`
     : "  budget: none # set a limit before you use this: each release adds its epsilon");

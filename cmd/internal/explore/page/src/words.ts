@@ -107,11 +107,8 @@ function drawn(a: Anatomy, s: Settings): string {
   if (a.codebook) {
     const b = a.codebook;
     const right = b.own === b.drawn;
-    const chances = b.own_chance !== null && b.other_chance !== null
-      ? `Chance decides. The code point of the true cell is drawn with probability *${percent(b.own_chance)}*, each other one ` +
-        `with *${percent(b.other_chance)}*. The first probability is e^${sum(s.epsilon)} times the second.`
-      : `Chance decides, and secret noise blurs the borders between votes.`;
-    return `${chances} This time the filled diamond was drawn. It is ${right ? "the true cell’s own" : "*not* the true cell’s own"}, ` +
+    return `Chance decides. The code point of the true cell is drawn with probability *${percent(b.own_chance)}*, each other one ` +
+      `with *${percent(b.other_chance)}*. The first probability is e^${sum(s.epsilon)} times the second. This time the filled diamond was drawn. It is ${right ? "the true cell’s own" : "*not* the true cell’s own"}, ` +
       `and an observer cannot know that.`;
   }
   if (a.set && a.release) {
