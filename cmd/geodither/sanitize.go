@@ -76,9 +76,7 @@ what that means in metres. They are aggregates, but they come from the truth: ke
 the trusted side. --report writes them to a file that only its owner may read, and also measures
 the error of an estimate that sees no release (blind). A release that does not beat it is worth
 nothing. It also measures what the same records show of the past, as "geodither smooth" computes it:
-one release interval later, and when all records are there. An attacker can compute the same. And
-it measures how much all records of a user tell about one moment: by which factor they change the
-odds of two cells at most. Its ln is given, of which ε bounds what one release adds.`,
+one release interval later, and when all records are there. An attacker can compute the same.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |

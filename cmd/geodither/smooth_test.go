@@ -199,8 +199,7 @@ func TestSmoothErrors(t *testing.T) {
 }
 
 // TestReportLooksBack: what sanitize --report says that its records show of the past is what smooth
-// makes of the same records, with a lag of one interval and with all records. What all of them tell
-// about one moment is no more than the sum of all ε, and more than what one release may.
+// makes of the same records, with a lag of one interval and with all records.
 func TestReportLooksBack(t *testing.T) {
 	var mean expect.Errors
 	cases := map[string]string{
@@ -253,12 +252,6 @@ func TestReportLooksBack(t *testing.T) {
 		}
 		if name == "codebook" {
 			mean = said.Estimate
-		}
-		told := said.Told
-		if r := told.Releases; r.Moments != int(said.Releases) || !(2 < r.Largest) ||
-			r.Largest > said.EpsilonMax || r.Median > r.P99 || r.P99 > r.Largest ||
-			(told.Between.Moments > 0) != (name != "skip") || !(told.Between.Largest < 20) {
-			t.Errorf("%s: %+v of %d releases, Σε %g", name, told, said.Releases, said.EpsilonMax)
 		}
 		for _, words := range []string{"smoothed", "with all", "4 minutes", "an attacker"} {
 			if name == "codebook" && !strings.Contains(text, words) {

@@ -342,8 +342,7 @@ func printPlans(out io.Writer, r *tune.Result) error {
 	}
 	fmt.Fprintln(out)
 	say("What the same records show of the past, median and mean, if a reader waits (\"geodither " +
-		"smooth\"). An attacker waits too. The last column is what all records of a day tell " +
-		"about one moment, median and largest.")
+		"smooth\"). An attacker waits too.")
 	if err := r.Later().Text(out); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism"
@@ -20,10 +19,6 @@ type SmoothOptions struct {
 	// Workers is the number of goroutines that smooth users, one if it is less. No result depends
 	// on it.
 	Workers int
-	// Told, if set, is called with what all records tell about each moment of the users
-	// (mechanism.Teller), up to where a user's records can be followed. It takes several times as
-	// long as the rest.
-	Told func(mechanism.Told)
 }
 
 // Past is what records up to a later one tell about one record's step.
@@ -93,7 +88,6 @@ type pastUser[T any] struct {
 	name string
 	Track
 	block   mechanism.Block
-	told    mechanism.ToldBlock
 	blank   bool // a release had no place, and the filter has not started again since
 	waiting []waitingRecord[T]
 }
@@ -112,7 +106,6 @@ type smoothTask[T any] struct {
 	kept      T
 	end       bool
 	out       []smoothedRecord[T]
-	told      []mechanism.Told
 	known     bool
 	err       error
 }
@@ -128,9 +121,7 @@ type smoothedRecord[T any] struct {
 type smoothHand[T any] struct {
 	follower *Follower
 	smoother *mechanism.Smoother
-	teller   *mechanism.Teller // nil: not asked for
 	closed   []Past            // of the call at hand, from the last moment back
-	told     []mechanism.Told  // of the call at hand
 }
 
 // NewSmoothing returns a Smoothing that calls each for every record, with nil where it is not
@@ -192,13 +183,9 @@ func placed(p Place, err error) error {
 }
 
 func (s *Smoothing[T]) newHand(f *Follower) *smoothHand[T] {
-	h := &smoothHand[T]{
+	return &smoothHand[T]{
 		follower: f, smoother: mechanism.NewSmoother(f.options, s.options.LagSteps),
 	}
-	if s.options.Told != nil {
-		h.teller = mechanism.NewTeller(f.options)
-	}
-	return h
 }
 
 // submit checks a record and does its task, or has a worker do it.
@@ -259,9 +246,6 @@ func (s *Smoothing[T]) use(t *smoothTask[T]) error {
 	}
 	if t.known {
 		s.known++
-	}
-	for _, told := range t.told {
-		s.options.Told(told)
 	}
 	for i := range t.out {
 		r := &t.out[i]
@@ -337,12 +321,12 @@ func (s *Smoothing[T]) Finish() (SmoothCounts, error) {
 // do follows a user to a record, and collects the records whose block it closes.
 func (h *smoothHand[T]) do(t *smoothTask[T]) {
 	u := t.user
-	h.closed, h.told = h.closed[:0], h.told[:0]
+	h.closed = h.closed[:0]
 	first := u.block.Open()
 	reason := Unsmoothed("")
 	var moment int64
 	if t.end {
-		h.finish(u)
+		h.smoother.Finish(&u.block, h.close)
 	} else if moment, reason, t.err = h.follow(t); t.err != nil {
 		return
 	}
@@ -363,15 +347,6 @@ func (h *smoothHand[T]) do(t *smoothTask[T]) {
 	if reason != "" {
 		t.out = append(t.out, smoothedRecord[T]{kept: t.kept, reason: reason})
 	}
-	t.told = slices.Clone(h.told)
-}
-
-// finish closes a user's block.
-func (h *smoothHand[T]) finish(u *pastUser[T]) {
-	h.smoother.Finish(&u.block, h.close)
-	if h.teller != nil {
-		h.teller.Finish(&u.told, h.tell)
-	}
 }
 
 // follow takes the user's filter and block on to a record. It returns the record's moment, or why
@@ -387,9 +362,6 @@ func (h *smoothHand[T]) follow(t *smoothTask[T]) (moment int64, reason Unsmoothe
 		t.known = true
 		seen, of := mechanism.Seen{Step: p.Step, Kind: p.Kind, Release: p.Release}, f.of(t.filter)
 		moment = h.smoother.Note(&u.block, of, &f.state, seen, f.linked, h.close)
-		if h.teller != nil {
-			h.teller.Note(&u.told, of, &f.state, seen, f.linked, h.tell)
-		}
 		return moment, "", nil
 	case t.filter == nil:
 		reason = NoModel
@@ -398,7 +370,7 @@ func (h *smoothHand[T]) follow(t *smoothTask[T]) (moment int64, reason Unsmoothe
 	default:
 		reason = NotFollowed
 	}
-	h.finish(u)
+	h.smoother.Finish(&u.block, h.close)
 	return 0, reason, nil
 }
 
@@ -424,9 +396,6 @@ func (f *Follower) take(t *Track, p *Published, v *filter) (known bool, err erro
 func (h *smoothHand[T]) close(m mechanism.Smoothed) {
 	h.closed = append(h.closed, pastOf(m))
 }
-
-// tell keeps what is told of a moment that closes.
-func (h *smoothHand[T]) tell(m mechanism.Told) { h.told = append(h.told, m) }
 
 // pastOf takes from a moment what is kept of it.
 func pastOf(m mechanism.Smoothed) Past {

@@ -11,16 +11,9 @@ import (
 // lags. It observes what is published, as any reader can, and knows the places beside. Each report
 // of a track must leave a record. It belongs to one goroutine.
 type Past struct {
-	// Moments are what all records of a track tell about its moments, where Tells is set: that
-	// costs several times as much as the rest.
-	Moments Tellings
-	Tells   bool
-
 	sanitizer *mechanism.Sanitizer // which draws nothing
 	longest   uint64
 	state     mechanism.State
-	teller    *mechanism.Teller
-	told      mechanism.ToldBlock
 	lanes     []pastLane
 	places    []grid.Point // of the reports of the track
 }
@@ -42,7 +35,7 @@ func NewPast(m *mobility.Model, o mechanism.Options, lags ...int64) (*Past, erro
 		return nil, err
 	}
 	p := &Past{
-		sanitizer: s, longest: o.LongestGap(m), teller: mechanism.NewTeller(o),
+		sanitizer: s, longest: o.LongestGap(m),
 		lanes: make([]pastLane, len(lags)),
 	}
 	for i, lag := range lags {
@@ -64,9 +57,6 @@ func (p *Past) Add(r *Result) error {
 		l.moments = append(l.moments,
 			l.smoother.Note(&l.block, p.sanitizer, &p.state, seen, linked, l.close))
 	}
-	if p.Tells {
-		p.teller.Note(&p.told, p.sanitizer, &p.state, seen, linked, p.Moments.Add)
-	}
 	return nil
 }
 
@@ -85,7 +75,6 @@ func (p *Past) End() (km [][]float64) {
 		l.block.Reset()
 		km = append(km, l.km)
 	}
-	p.teller.Finish(&p.told, p.Moments.Add)
 	p.state, p.places = restarted(p.state), p.places[:0]
 	return km
 }

@@ -10,7 +10,6 @@
 //	score.go          Score: distances, location sets and drift
 //	walker.go         Walker: somebody who moves as a model says
 //	past.go           Past: what a reader who smooths the records sees of the past
-//	told.go           Tellings: what all records tell about one moment
 //	fit.go            MeasureFit: options, tracks, parts, and how these become figures with
 //	                  intervals over users
 //	fit_verdict.go    figures in words, and who may read them

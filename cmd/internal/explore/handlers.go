@@ -24,13 +24,11 @@ import (
 
 // api answers requests. Nothing else decides what a side may say.
 type api struct {
-	truth   *Truth  // nil: there is no secret side
-	public  *Public // nil: there is no public side
-	attacks attacks
-	pasts   pasts
-	fleets  crowdsOf
-	habits  habits
-	log     *slog.Logger
+	truth  *Truth  // nil: there is no secret side
+	public *Public // nil: there is no public side
+	pasts  pasts
+	fleets crowdsOf
+	log    *slog.Logger
 }
 
 // site is the page. "make page" builds its app.js.
@@ -43,9 +41,8 @@ func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	a := &api{
 		truth: o.Truth, public: o.Public, log: o.Logger,
-		attacks: attacks{least: 1, most: keptOdds}, pasts: pasts{least: 2, most: 4},
+		pasts:  pasts{least: 2, most: 4},
 		fleets: crowdsOf{newComputing[fleetOf, *crowd](o.Truth, keptCrowds), o.Outline},
-		habits: habits{newComputing[Settings, *Habit](o.Truth, keptHabits)},
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
@@ -54,8 +51,6 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/course", under(a, a.course))
 		mux.HandleFunc("/api/past", under(a, a.past))
 		mux.HandleFunc("/api/step", under(a, a.step))
-		mux.HandleFunc("/api/odds", under(a, a.odds))
-		mux.HandleFunc("/api/habit", under(a, a.habits.habit))
 		mux.HandleFunc("/api/fleet", under(a, a.fleet))
 		lines := o.Outline
 		if lines == nil && o.Truth.sample { // not on the public side: they are true places
@@ -184,7 +179,7 @@ func count(query url.Values, name string, most int) (int, error) {
 	return n, nil
 }
 
-// partOf reads which part of a course or of odds a request wants: from which fix on, and within
+// partOf reads which part of a course or of a past a request wants: from which fix on, and within
 // which time.
 func partOf(query url.Values) (from int, within time.Duration, err error) {
 	if from, err = count(query, "from", MaxFixes); err != nil {
@@ -237,29 +232,6 @@ func (a *api) step(ctx context.Context, query url.Values, s Settings) (any, erro
 		return nil, errOther("fix is not the number of a fix of this user, from 0")
 	}
 	return dissect(ctx, a.truth, c, i, shown)
-}
-
-func (a *api) odds(ctx context.Context, query url.Values, s Settings) (any, error) {
-	var at [4]float64
-	for i, name := range []string{"ax", "ay", "bx", "by"} {
-		x, err := strconv.ParseFloat(query.Get(name), 64)
-		if at[i] = x; err != nil || math.IsNaN(at[i]) || math.IsInf(at[i], 0) {
-			return nil, errOther(name + " is no number of kilometres")
-		}
-	}
-	from, within, err := partOf(query)
-	if err != nil {
-		return nil, err
-	}
-	o, err := asked{
-		courseOf: courseOf{query.Get("user"), s},
-		a:        a.truth.model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
-		b:        a.truth.model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
-	}.of(a.truth, &a.attacks)
-	if err != nil {
-		return nil, err
-	}
-	return o.part(ctx, from, within)
 }
 
 // fleet answers with all windows, or with the one that starts at a time.

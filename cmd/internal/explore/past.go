@@ -34,35 +34,23 @@ type pastOf struct {
 // past is a Past, as far as somebody asked for. The holder of its turn may use it.
 type past struct {
 	Past
-	*hindsight
-}
-
-// hindsight takes in the records of one user fix by fix, and waits until later records have said
-// what they say of earlier ones.
-type hindsight struct {
 	growing
 	fixes *User
 	fed   int // fixes that were taken
 	*watching
 }
 
-// watching is what a hindsight needs until the last fix.
+// watching is what a past needs until the last fix.
 type watching struct {
 	run      *sanitize.Course
 	model    *mobility.Model
 	observer *mechanism.Sanitizer
 	state    mechanism.State
 	longest  uint64 // gap after which the filter starts again, steps
+	smoother *mechanism.Smoother
+	block    mechanism.Block
 	waits    []waiting
-	closed   map[int64]func(fix int) // what is known of a moment that has closed
-	// note takes in what the observer has observed last. It returns the number of its moment, which
-	// grows, and finish closes all moments. Both fill closed.
-	note   func(seen mechanism.Seen, linked bool) (moment int64)
-	finish func()
-	// taken is called for each fix, and nothing in the place of what is known of a fix of which
-	// nothing is published.
-	taken   func(timeMS int64, spent float64)
-	nothing func(fix int)
+	closed   map[int64]mechanism.Smoothed // what is known of a moment that has closed
 }
 
 // waiting is a fix whose moment is open; -1: it has no record.
@@ -71,137 +59,108 @@ type waiting struct {
 	moment int64
 }
 
-// newHindsight starts to look back at what is released of a user.
-func newHindsight(t *Truth, q courseOf) (*hindsight, error) {
-	u, err := t.user(q.user)
-	if err != nil {
-		return nil, err
-	}
-	run, err := t.run(q.settings)
-	if err != nil {
-		return nil, err
-	}
-	// An observer draws nothing, so any key will do.
-	observer, err := mechanism.NewSanitizer(t.model, noise.NewKeyed(noise.KeyFromSeed(0)),
-		run.Options())
-	return &hindsight{growing: newGrowing(), fixes: u, watching: &watching{
-		run: run, model: t.model, observer: observer, longest: run.Options().LongestGap(t.model),
-		closed: map[int64]func(int){},
-	}}, err
-}
-
-// look computes more fixes, as grow does, and calls look.
-func (h *hindsight) look(ctx context.Context, within time.Duration, look func()) error {
-	return h.grow(ctx, &h.fed, len(h.fixes.Fixes), within, h.next, look)
-}
-
-// next takes one fix, and calls what waits.
-func (h *hindsight) next(context.Context) error {
-	fix := h.fixes.Fixes[h.fed]
-	s, err := h.run.Next(fix)
-	if err != nil {
-		return err
-	}
-	h.taken(fix.Timestamp, h.run.State().EpsilonSpent)
-	w := waiting{h.fed, -1}
-	if s.Refused == "" && s.Outcome.Kind.Published() {
-		seen := mechanism.Seen{
-			Step: h.model.StepAt(fix.Timestamp), Kind: s.Outcome.Kind, Release: s.Outcome.Release,
-		}
-		linked := h.state.Started && uint64(seen.Step)-uint64(h.state.Step) <= h.longest
-		if err := h.observer.Observe(&h.state, seen); err != nil {
-			return err
-		}
-		w.moment = h.note(seen, linked)
-	}
-	h.waits = append(h.waits, w)
-	last := h.fed+1 == len(h.fixes.Fixes)
-	if last {
-		h.finish()
-	}
-	h.tell()
-	if last {
-		h.watching = nil
-	}
-	return nil
-}
-
-// cut leaves of columns the fixes from one on that are done, maxRows at most. It returns the first.
-func cut(from, done int, times *[]int64, columns ...*[]number) (first int) {
-	first = min(from, done)
-	to := min(first+maxRows, done)
-	*times = (*times)[first:to]
-	for _, column := range columns {
-		*column = (*column)[first:to]
-	}
-	return first
-}
-
-// tell calls what is known of fixes, in their order, up to the first one that waits.
-func (h *hindsight) tell() {
-	n, last := 0, int64(-1)
-	for _, w := range h.waits {
-		known := h.nothing
-		if w.moment >= 0 {
-			if known = h.closed[w.moment]; known == nil {
-				break
-			}
-			last = w.moment
-		}
-		known(w.fix)
-		n++
-	}
-	h.waits = append(h.waits[:0], h.waits[n:]...)
-	for number := range h.closed {
-		if number < last {
-			delete(h.closed, number)
-		}
-	}
-}
-
 // pasts are answers about the past, by their questions.
 type pasts = shelf[pastOf, *past]
 
-// of returns what is told of a user's past, a kept answer if there is one.
+// of returns what later records tell about a user's fixes, a kept answer if there is one.
 func (q pastOf) of(t *Truth, kept *pasts) (*past, error) {
 	return kept.get(q, func() (*past, int, error) {
-		h, err := newHindsight(t, q.courseOf)
+		u, err := t.user(q.user)
 		if err != nil {
 			return nil, 0, err
 		}
-		p := &past{Past{Total: len(h.fixes.Fixes)}, h}
-		smoother, block := mechanism.NewSmoother(h.run.Options(), q.lag), new(mechanism.Block)
-		h.note = func(seen mechanism.Seen, linked bool) int64 {
-			return smoother.Note(block, h.observer, &h.state, seen, linked, p.smoothed)
+		run, err := t.run(q.settings)
+		if err != nil {
+			return nil, 0, err
 		}
-		h.finish = func() { smoother.Finish(block, p.smoothed) }
-		h.taken = func(timeMS int64, _ float64) { p.TimeMS = append(p.TimeMS, timeMS) }
-		h.nothing = func(int) { p.add(math.NaN(), math.NaN(), math.NaN()) }
-		return p, h.model.Grid.Cells(), nil
+		// An observer draws nothing, so any key will do.
+		observer, err := mechanism.NewSanitizer(t.model, noise.NewKeyed(noise.KeyFromSeed(0)),
+			run.Options())
+		if err != nil {
+			return nil, 0, err
+		}
+		return &past{Past{Total: len(u.Fixes)}, newGrowing(), u, 0, &watching{
+			run: run, model: t.model, observer: observer,
+			longest:  run.Options().LongestGap(t.model),
+			smoother: mechanism.NewSmoother(run.Options(), q.lag),
+			closed:   map[int64]mechanism.Smoothed{},
+		}}, t.model.Grid.Cells(), nil
 	})
 }
 
 // part returns the fixes from one on that are done, maxRows at most, as course.part does.
 func (p *past) part(ctx context.Context, from int, within time.Duration) (part *Past, err error) {
-	err = p.look(ctx, within, func() {
+	err = p.grow(ctx, &p.fed, len(p.fixes.Fixes), within, p.next, func() {
 		rows := p.Past
 		rows.Done = len(p.X)
-		rows.From = cut(from, rows.Done, &rows.TimeMS, &rows.X, &rows.Y, &rows.OffKM)
+		rows.From = min(from, rows.Done)
+		to := min(rows.From+maxRows, rows.Done)
+		rows.TimeMS = rows.TimeMS[rows.From:to]
+		for _, column := range []*[]number{&rows.X, &rows.Y, &rows.OffKM} {
+			*column = (*column)[rows.From:to]
+		}
 		part = &rows
 	})
 	return part, err
 }
 
-// smoothed keeps the estimate of a moment for its fixes.
-func (p *past) smoothed(s mechanism.Smoothed) {
-	at := s.Estimate
-	p.closed[s.Number] = func(fix int) {
-		raw := p.fixes.Fixes[fix]
-		p.add(at.X, at.Y, at.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude)))
+// next takes one fix, and adds the rows of those whose moments have closed.
+func (p *past) next(context.Context) error {
+	fix := p.fixes.Fixes[p.fed]
+	s, err := p.run.Next(fix)
+	if err != nil {
+		return err
 	}
+	p.TimeMS = append(p.TimeMS, fix.Timestamp)
+	w := waiting{p.fed, -1}
+	if s.Refused == "" && s.Outcome.Kind.Published() {
+		seen := mechanism.Seen{
+			Step: p.model.StepAt(fix.Timestamp), Kind: s.Outcome.Kind, Release: s.Outcome.Release,
+		}
+		linked := p.state.Started && uint64(seen.Step)-uint64(p.state.Step) <= p.longest
+		if err := p.observer.Observe(&p.state, seen); err != nil {
+			return err
+		}
+		w.moment = p.smoother.Note(&p.block, p.observer, &p.state, seen, linked, p.close)
+	}
+	p.waits = append(p.waits, w)
+	last := p.fed+1 == len(p.fixes.Fixes)
+	if last {
+		p.smoother.Finish(&p.block, p.close)
+	}
+	p.addClosed()
+	if last {
+		p.watching = nil
+	}
+	return nil
 }
 
-func (p *past) add(x, y, off float64) {
-	p.X, p.Y = append(p.X, number(x)), append(p.Y, number(y))
-	p.OffKM = append(p.OffKM, number(off))
+// close keeps a moment that has closed. Its posterior is valid during the call alone.
+func (p *past) close(s mechanism.Smoothed) { p.closed[s.Number] = s }
+
+// addClosed adds the rows of fixes, in their order, up to the first one that waits.
+func (p *past) addClosed() {
+	n, last := 0, int64(-1)
+	for _, w := range p.waits {
+		x, y, off := math.NaN(), math.NaN(), math.NaN()
+		if w.moment >= 0 {
+			s, known := p.closed[w.moment]
+			if !known {
+				break
+			}
+			raw := p.fixes.Fixes[w.fix]
+			x, y = s.Estimate.X, s.Estimate.Y
+			off = s.Estimate.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude))
+			last = w.moment
+		}
+		p.X, p.Y = append(p.X, number(x)), append(p.Y, number(y))
+		p.OffKM = append(p.OffKM, number(off))
+		n++
+	}
+	p.waits = append(p.waits[:0], p.waits[n:]...)
+	for number := range p.closed {
+		if number < last {
+			delete(p.closed, number)
+		}
+	}
 }

@@ -65,13 +65,11 @@ func TestAnswers(t *testing.T) {
 	var users Users
 	var c Course
 	var a Anatomy
-	var o Odds
 	ask(t, h, "/api/about", &about)
 	ask(t, h, "/api/map", &m)
 	ask(t, h, "/api/users?q=BUS-47", &users)
 	ask(t, h, "/api/course?user="+bus+"&mechanism=lattice&epsilon=2&delta=.3", &c)
 	ask(t, h, "/api/step?user="+bus+"&fix=20", &a)
-	ask(t, h, "/api/odds?user="+bus+"&ax=2&ay=2&bx=4&by=4", &o)
 	if about.Defaults != DefaultSettings() {
 		t.Errorf("the page begins with %+v", about.Defaults)
 	}
@@ -87,15 +85,14 @@ func TestAnswers(t *testing.T) {
 	if len(c.Kind) != 278 || c.Settings.Delta != .3 || c.Settings.Epsilon != 2 {
 		t.Errorf("course: %+v", c.Settings)
 	}
-	if a.Number != 20 || a.Posterior == nil || len(o.Learned) != 278 {
-		t.Errorf("step and odds: %d, %d", a.Number, len(o.Learned))
+	if a.Number != 20 || a.Posterior == nil {
+		t.Errorf("step: %d", a.Number)
 	}
 }
 
 // TestWrongQuestions: what is wrong with a question is said in words, and is no fault of ours.
 func TestWrongQuestions(t *testing.T) {
 	h := sampleHandler(t)
-	const places = "&ax=2&ay=2&bx=4&by=4&user=" + bus
 	for target, want := range map[string]string{
 		"/api/course?user=nobody":                                "no such user",
 		"/api/course?user=" + bus + "&mechanism=gauss":           "gauss",
@@ -107,8 +104,6 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/course?user=" + bus + "&mechanism=lattice&delta=1": "delta",
 		"/api/step?user=" + bus + "&fix=-1":                      "fix is not",
 		"/api/step?user=" + bus + "&fix=278":                     "fix is not",
-		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=NaN&by=2":       "bx",
-		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=1.01&by=1.01":   "one cell",
 		"/api/map?view=1,2,3":                                    "view is not",
 		"/api/map?view=3,2,1,4":                                  "view is not",
 		"/api/step?fix=1&view=NaN,2,3,4&user=" + bus:             "view is not",
@@ -116,8 +111,6 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/course?within_ms=x&user=" + bus:                    "within_ms is no",
 		"/api/course?from=9223372036854775807&user=" + bus:       "from is no",
 		"/api/course?within_ms=9223372036854775&user=" + bus:     "within_ms is no",
-		"/api/odds?from=9223372036854775807" + places:            "from is no",
-		"/api/odds?within_ms=100001" + places:                    "within_ms is no",
 		"/api/fleet?start_ms=7":                                  "no window",
 		"/api/fleet?start_ms=x":                                  "start_ms",
 		"/api/fleet?epsilon=0":                                   "epsilon",
@@ -264,8 +257,8 @@ func TestAnswerTime(t *testing.T) {
 		defer cancel()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	}), "", hosts("127.0.0.1"), time.Hour)
-	const knobs = "?seed=987&fix=3&ax=1&ay=1&bx=3&by=3&user=" + bus
-	for _, question := range []string{"course", "step", "odds"} {
+	const knobs = "?seed=987&fix=3&user=" + bus
+	for _, question := range []string{"course", "step", "past"} {
 		var wrong struct{ Error string }
 		status, body := ask(t, long, "/api/"+question+knobs, &wrong)
 		if status != http.StatusServiceUnavailable ||

@@ -9,7 +9,7 @@ import (
 )
 
 // keptCells and keptRows bound what a shelf keeps. On a map of a million cells a course that goes
-// on takes 50 MB and odds 300 MB, which are for their filters.
+// on takes 50 MB, which are for its filter.
 const (
 	keptCells = 3_000_000
 	keptRows  = 500_000 // 80 MB

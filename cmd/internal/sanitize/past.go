@@ -3,7 +3,6 @@ package sanitize
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -24,9 +23,6 @@ type Past struct {
 	All      expect.Errors `json:"smoothed_all_m"`      // with all records taken in
 	// Unsmoothed of the records cannot be followed, and keep their estimate.
 	Unsmoothed int64 `json:"unsmoothed"`
-	// Told is what all records tell about one moment, measured on ToldRecords of them.
-	Told        trial.Told `json:"told_of_a_moment"`
-	ToldRecords int64      `json:"told_records"`
 
 	lag string // of Interval
 }
@@ -64,9 +60,6 @@ func (k *keptRecord) published(user string, o *mechanism.Options) schemas.Saniti
 	return s
 }
 
-// toldWork bounds the cells of moments whose realized ratio is measured: those of the first users.
-const toldWork = 1 << 26
-
 // lookBack measures what the records of users show of the past, as "geodither smooth" computes it.
 // Cost: a filter and a smoother for each of two lags.
 func lookBack(
@@ -74,30 +67,16 @@ func lookBack(
 	progress *cli.Progress,
 ) (*Past, error) {
 	slices.SortFunc(users, func(a, b *pastUser) int { return cmp.Compare(a.id, b.id) })
-	told := 1
-	for left := toldWork; told < len(users); told++ {
-		left -= len(users[told-1].records) * models[0].Grid.Cells()
-		if left <= 0 {
-			break
-		}
-	}
 	interval := int64(max(o.ReleaseInterval, 1))
 	past := &Past{lag: cli.Duration(models[0].Step * time.Duration(interval))}
 	var one, all trial.Distances
-	var tellings trial.Tellings
 	for _, pass := range []struct {
-		users []*pastUser
-		lag   int64
-		to    *trial.Distances
-		told  func(mechanism.Told)
-	}{
-		{users, interval, &one, nil},
-		{users[:told], mechanism.SmoothAll, &all, tellings.Add},
-		{users[told:], mechanism.SmoothAll, &all, nil},
-	} {
-		counts, err := smooth(ctx, pass.users, aggregate.SmoothOptions{
+		lag int64
+		to  *trial.Distances
+	}{{interval, &one}, {mechanism.SmoothAll, &all}} {
+		counts, err := smooth(ctx, users, aggregate.SmoothOptions{
 			Read:     aggregate.ReadOptions{Models: models, Release: *o},
-			LagSteps: pass.lag, Workers: runtime.GOMAXPROCS(0), Told: pass.told,
+			LagSteps: pass.lag, Workers: runtime.GOMAXPROCS(0),
 		}, pass.to, progress)
 		if err != nil {
 			return nil, err
@@ -106,12 +85,9 @@ func lookBack(
 			for _, n := range counts.Unsmoothed {
 				past.Unsmoothed += n
 			}
-		} else if pass.told != nil {
-			past.ToldRecords = counts.Records
 		}
 	}
 	past.Interval, past.All = expect.ErrorsOf(&one), expect.ErrorsOf(&all)
-	past.Told = tellings.Told()
 	return past, nil
 }
 
@@ -156,9 +132,4 @@ func smooth(
 		}
 	}
 	return smoothing.Finish()
-}
-
-func figures(f trial.ToldFigures) string {
-	return fmt.Sprintf("%.2f in the median, %.2f at 99 %%, %.2f at most",
-		f.Median, f.P99, f.Largest)
 }

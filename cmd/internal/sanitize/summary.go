@@ -145,15 +145,6 @@ func (p *Past) printPast(out io.Writer) {
 		fmt.Fprintf(out, "; %d records cannot be followed", p.Unsmoothed)
 	}
 	fmt.Fprintf(out, ")\n")
-	if p.Told.Releases.Moments == 0 {
-		return
-	}
-	fmt.Fprintf(out, "all records about one moment, ln of the largest ratio between two cells: "+
-		"at releases\n  %s", figures(p.Told.Releases))
-	if p.Told.Between.Moments > 0 {
-		fmt.Fprintf(out, "; between them %s", figures(p.Told.Between))
-	}
-	fmt.Fprintf(out, " (%d records)\n", p.ToldRecords)
 }
 
 // printRefused says what was left out as the service would leave it out, and guesses why.

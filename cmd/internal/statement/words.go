@@ -262,8 +262,7 @@ func expected(s *Sheet) string {
 simulated, on %d tracks that are nobody's (seed %d); "geodither tune" measures the error on real
 traces. These are errors at the time of a record. Later records of a user tell more about earlier
 places: every reader can compute that ("geodither smooth"), so what records show of the past is
-nearer to the truth. "geodither tune" and "geodither sanitize --report" measure how near, and what
-all records have told about one moment.`,
+nearer to the truth. "geodither tune" and "geodither sanitize --report" measure how near.`,
 		x.Verdict(), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
 }
 

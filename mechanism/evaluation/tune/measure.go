@@ -253,7 +253,6 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 		}
 		p.past = make([][]float64, len(s.lags()))
 	}
-	work := 0 // cells of moments
 	for i := range g.days {
 		d := &g.days[i]
 		track := trial.Track{User: l.users[d.user].name, Reports: d.reports(model.Grid, s.Step)}
@@ -267,7 +266,6 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 			if past == nil {
 				return nil
 			}
-			past.Tells = work < toldWork
 			return past.Add(r)
 		})
 		if err != nil {
@@ -277,19 +275,12 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 		if past == nil {
 			continue
 		}
-		work += len(d.fixes) * model.Grid.Cells()
 		for lag, km := range past.End() {
 			p.past[lag] = append(p.past[lag], km...)
 		}
 	}
-	if past != nil {
-		p.told = past.Moments
-	}
 	return nil
 }
-
-// toldWork bounds the cells of the moments of a pass of which is measured what all records tell.
-const toldWork = 1 << 24
 
 // reports yields the day's fixes as a sanitizer is given them.
 func (d *userDay) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] {

@@ -39,10 +39,6 @@ func (r *Result) Report() *report.Report {
 			"them (\"geodither smooth\"), as an attacker can. Where the model is wrong far " +
 			"ahead, all records can be worse than a lag of one interval, or than none."),
 		r.past(),
-		report.Text("What all records of a day tell about one moment: ln of the largest ratio " +
-			"between two cells of their odds after all records and before any. ε bounds what one " +
-			"release adds to it. Each is measured at reports."),
-		r.told(),
 	}}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
 		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for "+
@@ -116,33 +112,15 @@ func (r *Result) past() *report.Table {
 	return t
 }
 
-// told has two rows for each plan.
-func (r *Result) told() *report.Table {
-	t := &report.Table{
-		Name: "moment", Caption: "What all records of a day tell about one moment",
-		Columns: []string{"Σε a day", "moments", "number", "median", "99 %", "largest"},
-	}
-	for i := range r.Plans {
-		o := &r.Plans[i]
-		for j, f := range []trial.ToldFigures{o.Told.Releases, o.Told.Between} {
-			name := [...]string{"of a release", "between releases"}[j]
-			t.Add(o.DayEpsilon, name, f.Moments, f.Median, f.P99, f.Largest)
-		}
-	}
-	return t
-}
-
 // Later is what the records of the plans show of the past, for a terminal.
 func (r *Result) Later() *report.Table {
 	t := &report.Table{Columns: []string{
-		"Σε", "one interval later", "all records", "best lag", "ln odds of a moment",
+		"Σε", "one interval later", "all records", "best lag",
 	}}
 	both := func(p Past) string { return length(p.MedianKM) + ", " + length(p.MeanKM) }
 	for i := range r.Plans {
 		o := &r.Plans[i]
-		f := o.Told.Releases
-		t.Add(o.DayEpsilon, both(o.Past[0]), both(o.Past[len(o.Past)-1]), o.BestPast().words(),
-			fmt.Sprintf("%.1f, at most %.1f", f.Median, f.Largest))
+		t.Add(o.DayEpsilon, both(o.Past[0]), both(o.Past[len(o.Past)-1]), o.BestPast().words())
 	}
 	return t
 }
@@ -324,7 +302,6 @@ func (o *Outcome) goodFor() string {
 // pastWords say what the records show of the past.
 func (o *Outcome) pastWords() string {
 	first, all, best := o.Past[0], o.Past[len(o.Past)-1], o.BestPast()
-	f := o.Told.Releases
 	text := fmt.Sprintf("A reader who waits for later records can smooth these (\"geodither "+
 		"smooth\"), and so can an attacker. That has a median error of %s and a mean of %s with "+
 		"all records of a day", length(all.MedianKM), length(all.MeanKM))
@@ -339,12 +316,7 @@ func (o *Outcome) pastWords() string {
 		text += fmt.Sprintf(". The best is %s (%s and %s)", best.words(),
 			length(best.MedianKM), length(best.MeanKM))
 	}
-	if f.Moments == 0 {
-		return text + "."
-	}
-	return text + fmt.Sprintf(". About one moment of a release, all records of a day changed the "+
-		"odds of two places by a factor of e^%.1f in the median and e^%.1f at most.", f.Median,
-		f.Largest)
+	return text + "."
 }
 
 // nearWords say what a release means for places that are near each other.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Outcome is what a setting was measured to give, over all fixes of a sample of days. Distances
@@ -34,8 +33,6 @@ type Outcome struct {
 	// Past is what the same records show later, by lags that ascend. The last one takes in all
 	// records of the day. None where it was not measured.
 	Past []Past
-	// Told is what all records of a day tell about one moment, measured on some of the days.
-	Told trial.Told
 }
 
 // Past is the error of records that were smoothed: what they show of the past.
@@ -94,11 +91,6 @@ func summarize(s Setting, parts []part) Outcome {
 
 // lookBack fills in what the records show of the past, where it was measured.
 func (o *Outcome) lookBack(parts []part, weights []int64, users []int32) {
-	var told trial.Tellings
-	for i := range parts {
-		told.Merge(&parts[i].told)
-	}
-	o.Told = told.Told()
 	if parts[0].past == nil {
 		return
 	}
@@ -197,5 +189,4 @@ type part struct {
 	spent            float64     // Σε
 	beside           float64     // Σ law.Metric.NearShare
 	past             [][]float64 // km, of the same estimates smoothed, for each of Setting.lags
-	told             trial.Tellings
 }

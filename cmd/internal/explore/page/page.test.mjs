@@ -208,11 +208,9 @@ test("the numbers are those of the answers", async (t) => {
   const facts = await page.textContent(".facts");
   assert.ok(facts.includes(`Trace: Σε${answer.summary.spent}`), facts);
   assert.ok(answer.spent[40] < answer.summary.spent && facts.includes(`Σε so far${answer.spent[40]}Trace: `), facts);
-  for (const view of ["day", "odds"]) { // say the same
-    await page.click(`#tab-${view}`);
-    await settled(page);
-    assert.match(await page.textContent(`#${view}-facts`), new RegExp(`Σε so far${answer.spent[40]}\\D`));
-  }
+  await page.click("#tab-day"); // says the same
+  await settled(page);
+  assert.match(await page.textContent("#day-facts"), new RegExp(`Σε so far${answer.spent[40]}\\D`));
   const shown = show(answer.summary.estimate_m.median / 1000);
   assert.ok(facts.includes(shown), `${facts} lacks ${shown}`);
 });
@@ -347,63 +345,6 @@ test("a trace of several days spends the budget of each 24 hours", async (t) => 
   await shot(page, "days");
 });
 
-test("what an attacker learns about two places and a home, within bounds", async (t) => {
-  const page = await open(t, `${server.url}#view=odds&user=bus-4720&fix=122`);
-  await page.waitForSelector("#verdict p");
-  await settled(page);
-  const first = await page.textContent("#verdict");
-  assert.match(first, /So far Σε = 84.*the records up to now make this person .* sure of (A|B).*reads what comes later, and then is/);
-  const m = await page.evaluate(async () => (await fetch("api/odds?user=bus-4720&ax=2&ay=2&bx=4&by=4")).json());
-  assert.ok(m.learned.every((x, i) => x === null || Math.abs(x) <= m.spent[i] + 1e-9), "more was learned than was spent");
-  assert.ok(m.later.some((x, i) => x !== null && Math.abs(x - m.learned[i]) > 1), "later records say nothing");
-  // All of the bound is in the picture: nothing is cut, and no label lies on another.
-  const chart = await page.$eval("#odds .chart", (svg) => {
-    const box = svg.getBoundingClientRect();
-    const [band, ...lines] = [".band", ...[...svg.querySelectorAll("text")]].map((e) => (e === ".band" ? svg.querySelector(e) : e).getBoundingClientRect());
-    return { top: band.top - box.top, bottom: box.bottom - band.bottom, labels: lines.slice(0, -3).map((l) => Math.round(l.top)).sort((a, b) => a - b) };
-  });
-  assert.ok(chart.top > 0 && chart.bottom > 0, JSON.stringify(chart));
-  // Each curve lies within its own bound: that of the records up to then, and that of all.
-  const [learned, later, ...bounds] = await page.$$eval("#odds .chart .series", (all) => all.map((e) => e.getAttribute("d").split(/[ML]/).slice(1).map((p) => p.split(" ").map(Number))));
-  const [up, over, , down, under] = bounds.map((points) => new Map(points));
-  for (const [curve, high, low] of [[learned, up, down], [later, over, under]]) {
-    assert.ok(curve.length > 200 && curve.every(([x, y]) => y >= high.get(x) - 0.2 && y <= low.get(x) + 0.2), "a curve leaves its bound");
-  }
-  assert.ok([...up].some(([x, y]) => over.get(x) < y - 1) && [...down].some(([x, y]) => under.get(x) > y + 1), "all records have the bound of those up to then");
-  chart.labels.forEach((y, i) => assert.ok(i === 0 || y - chart.labels[i - 1] >= 12, String(chart.labels)));
-  await page.waitForFunction(() => document.querySelectorAll("#home tbody tr").length === 3);
-  const habit = await page.evaluate(async () => (await fetch("api/habit")).json());
-  assert.equal(habit.moment, null);
-  const sure = habit.homes[2].posterior;
-  assert.ok((await page.textContent("#home tbody tr:last-child")).includes(sure >= 0.1 ? `${(100 * sure).toFixed(0)} %` : "%"));
-  assert.match(await page.textContent("#home p"), /^After 14 nights an attacker (has found the home|guesses the home [\d.]+ k?m off), and gives the true cell [\d.]+ %\./);
-  assert.match(await page.textContent("#odds-facts"), /Bound so far× 10\^36Σε so far84By all.*Bound of all× 10\^82Moment’s bounde\^Σε alone$/);
-  await page.focus("#pick-a");
-  await page.keyboard.press("Enter");
-  await page.keyboard.press("Shift+ArrowUp");
-  await settled(page);
-  assert.notEqual(await page.textContent("#verdict"), first, "A does not move by keys");
-  await page.keyboard.press("Shift+ArrowDown");
-  await settled(page);
-  assert.equal(await page.textContent("#verdict"), first);
-  await page.click("#pick-b");
-  await page.click("#odds canvas[role=img]", { position: { x: 220, y: 300 } });
-  await settled(page);
-  assert.notEqual(await page.textContent("#verdict"), first);
-  await shot(page, "odds", true);
-});
-
-test("the bound of a moment, where the model forgets between releases", async (t) => {
-  const { traces, model } = town(t, "1km");
-  const served = await own(t, ["explore", "--model", model, traces]);
-  const page = await open(t, `${served.url}#view=odds&interval=720`);
-  await page.waitForFunction(() => /Moment’s bound× \d/.test(document.querySelector("#odds-facts").textContent));
-  const { moment } = await page.evaluate(async () => (await fetch("api/habit?interval=720")).json());
-  assert.ok(moment > 0 && moment < 1.1, String(moment));
-  const said = (await page.textContent("#verdict")).match(/However many records there are.* about one moment by ([\d.]+) at most/);
-  assert.ok(Math.abs(Number(said[1]) - Math.exp(moment)) < 0.06, said[0]);
-});
-
 test("a page that nobody has used yet moves, unless that is unwanted", async (t) => {
   const page = await open(t, server.url, { reducedMotion: "no-preference" });
   await page.waitForFunction(() => /, 19[2-9] of 278/.test(document.querySelector("#clock").textContent));
@@ -530,7 +471,7 @@ test("named areas of an outline are the zones of the fleet", async (t) => {
 test("all controls are on a low screen, and the map leaves room for what is drawn", async (t) => {
   for (const [width, height] of [[1280, 720], [390, 844]]) {
     const page = await open(t, server.url, { viewport: { width, height } });
-    for (const view of ["step", "day", "odds", "fleet"]) {
+    for (const view of ["step", "day", "fleet"]) {
       await page.click(`#tab-${view}`);
       await settled(page);
       for (const tab of await page.$$("[role=tab]")) {
@@ -548,7 +489,7 @@ test("all controls are on a low screen, and the map leaves room for what is draw
       });
       const zoom = await page.$eval(`#${view} .zoom`, (e) => e.getBoundingClientRect().left - e.parentElement.getBoundingClientRect().left);
       assert.ok(room.east <= zoom, `${view} at ${width}: the map ends at ${room.east}, the buttons begin at ${zoom}`);
-      if (view === "step" || view === "odds") {
+      if (view === "step") {
         const [x, top, r] = room.circle;
         assert.ok(x - r >= 0 && x + r <= room.width && top >= 0 && top + 2 * r <= room.height, `${view} at ${width}: the circle is cut: ${JSON.stringify(room)}`);
       }
@@ -681,16 +622,6 @@ test("a picture, its numbers and its settings can be saved", async (t) => {
   await settled(page);
   const day = await drawn();
   assert.ok(day.maps === 1 && day.words.includes("How far off the guess is") && day.inks.some((ink) => /^rgb/.test(ink)), JSON.stringify(day));
-  await page.click("#tab-odds");
-  await settled(page);
-  await page.focus("#pick-a");
-  await page.keyboard.press("Shift+ArrowLeft"); // the vehicle is where the name of A stands
-  await settled(page);
-  const places = (await drawn()).words;
-  const fills = await saved(page, (svg) => [...svg.querySelectorAll("svg > svg path")].map((e) => e.getAttribute("fill")).filter((fill) => /^#/.test(fill)));
-  const css = (name) => page.evaluate((n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim(), name);
-  assert.ok(fills.lastIndexOf(await css("--truth")) > fills.lastIndexOf(await css("--estimate")), "a place covers the truth");
-  assert.ok(places.includes("A") && places.includes("B"), String(places));
   const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4&budget=200&hours=06:00-23:00")).json());
   const lines = (await take("numbers")).content.toString().trim().split("\n");
   assert.equal(lines.length, course.total + 1);

@@ -63,16 +63,6 @@ export interface Course extends Rows {
 // Past is what later records tell about each report.
 export interface Past extends Rows { x: Column; y: Column; off_km: Column }
 
-// Odds are natural logarithms of what records add to the odds of A against B: those up to then, and
-// all of them.
-export interface Odds extends Rows { a: Place; b: Place; learned: Column; later: Column; spent: number[] }
-
-// Habit is what all records tell under some settings; no moment: nothing but Σε bounds it.
-export interface Habit {
-  moment: number | null;
-  homes: { nights: number; median_m: number; posterior: number; releases: number }[];
-}
-
 export interface Anatomy {
   number: number;
   time_ms: number;

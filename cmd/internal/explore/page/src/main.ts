@@ -8,7 +8,6 @@ import { Panel } from "./knobs";
 import { button, clock, get, make } from "./look";
 import { LiveView } from "./liveview";
 import { Camera, MapView, outlined } from "./map";
-import { OddsView } from "./oddsview";
 import { Picker } from "./picker";
 import { most, State } from "./state";
 import { StepView } from "./stepview";
@@ -324,7 +323,6 @@ async function start(): Promise<void> {
     const [near, camera] = [new Camera(), new Camera()];
     page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed, () => page.turned()));
     page.add("day", "A day", "What do all records of a day tell?", new DayView(state, camera, failed));
-    page.add("odds", "What an attacker learns", "Is it at home or at the clinic?", new OddsView(state, new Camera(), failed));
     page.add("fleet", "The fleet", "Where are they all?", new FleetView(state, camera, failed), false);
     if (about.sample) {
       MapView.town = "Liverpool";

@@ -1,6 +1,6 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowds, Habit, MapInfo, Odds, Past, Place, Rows, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowds, MapInfo, Past, Rows, Settings, Users } from "./api";
 
 // multiples are the ε of the small pictures.
 const multiples = [0.5, 1, 2, 4];
@@ -96,7 +96,6 @@ export class State {
   private readonly answers = new Map<string, Fetched>();
   private readonly courses = new Map<string, Growing<Course>>();
   private readonly pasts = new Map<string, Growing<Past>>();
-  private readonly watched = new Map<string, Growing<Odds>>();
 
   constructor(readonly about: About) {
     about.defaults = { ...about.defaults, lag: 40 };
@@ -238,21 +237,6 @@ export class State {
     const [user, own] = [this.user, JSON.stringify(s)];
     return this.grown(kept, JSON.stringify([user, s]), 8, () =>
       new Growing<T>(question, { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
-  }
-
-  // odds returns what an attacker learns about two places, as soon as it has the fix. wanted says
-  // whether somebody still looks at them.
-  odds(a: Place, b: Place, wanted: () => boolean): Promise<Odds> {
-    const [user, s] = [this.user, { ...this.settings }];
-    const own = JSON.stringify(s);
-    const parameters = { user, ...s, ax: a.x, ay: a.y, bx: b.x, by: b.y };
-    return this.grown(this.watched, JSON.stringify(parameters), 4, () =>
-      new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
-  }
-
-  // habit has what all records tell under settings, which takes some seconds.
-  habit(s: Settings, signal: AbortSignal): Promise<Habit> {
-    return this.fetched("habit", { ...s, lag: 1 }, signal); // the lag changes nothing
   }
 
   // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.

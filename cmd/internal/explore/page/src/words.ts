@@ -32,8 +32,7 @@ export function toWhom(c: Course): string {
     `and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
     `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice (below Σε = 20 it begins to be one: set a longer interval, a smaller ε or a budget)" : ` = *${raised(spent)}*`}. ` +
     `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
-    `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*. ` +
-    `The view “What an attacker learns” shows how much all records tell about two places of your choice.`;
+    `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*.`;
 }
 
 export interface Part { title: string; text: string }
