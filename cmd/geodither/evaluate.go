@@ -46,12 +46,8 @@ number as CSV. Without --data the traces are those of the shipped buses.
                them, else synthetic ones
   adversaries  what an observer learns who knows less or more than the model: from the releases
                so far, and from all of them (forward-backward)
-  fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by their
-               number and ε: of simulated vehicles, and of traces laid over each other
-  mechanisms   all mechanisms at the same ε, each at its best δ: the error, what it costs near
-               places, and one release beside the bound on every mechanism
-  claims       which sentences of the paper hold; it measures what over-time, parameters, knn and
-               mechanisms need
+  mechanisms   all mechanisms at the same ε, each at its best δ: the error, and how many
+               neighbouring cells a release tells apart
 
 The sets geolife and gowalla have maps, cells and steps of their own, and in gowalla, a set of
 check-ins, each fix is a timestamp. Any other name stands for your traces and needs --box, --cell
@@ -60,8 +56,7 @@ and --step. Each of these is given for all sets, as 250m, or for one, as NAME=25
 --also measures more than the paper's two mechanisms:
   %s
 
-The same data and options give the same report on any number of cores, except for the times that
-releases take (claims). Finished pieces are kept in the folder: after Ctrl-C the same command
+The same data and options give the same report on any number of cores. Finished pieces are kept in the folder: after Ctrl-C the same command
 goes on where it stopped, and other options reuse what is the same. Figures over time show the
 trace of one person, so the folder is for your eyes only, unless the data are open.`,
 			strings.Join(experiment.Alsos(), ", ")),
@@ -92,10 +87,8 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	started := time.Now()
 	options := experiment.Options{
 		Seed: 1, Quick: f.quick, Also: f.also, Tool: cli.Tool(),
-		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if err := options.Validate(); err != nil {
 		return cli.Usage(err)

@@ -7,9 +7,7 @@ import (
 
 // All returns the experiments in the order of the report.
 func All() []Experiment {
-	return []Experiment{
-		overTime, parameters, knn, adversaries, whereFleet, mechanisms, paperClaims,
-	}
+	return []Experiment{overTime, parameters, knn, adversaries, mechanisms}
 }
 
 // Names are those of all experiments.

@@ -19,14 +19,10 @@
 //	parameters.go   many traces over ε and δ
 //	knn.go          nearest places asked from releases
 //	adversaries.go  what those learn who know more or less than the model
-//	fleet.go        where a whole fleet is, by its size; fleets.go measures one kind at one ε
-//	mechanisms.go   all mechanisms beside each other; once.go compares one release with the bound,
-//	                which bound.go finds, by bound_prior.go and bound_sweep.go
-//	claims.go       when a sentence of the paper holds; claims_list.go has
-//	                the sentences, and shows what holds
+//	mechanisms.go   all mechanisms beside each other
 //
-// A further experiment is a further value in [All], with its words in words.md. An experiment that
-// judges what others measure plans the same points, and they are measured once.
+// A further experiment is a further value in [All], with its words in words.md. What two experiments
+// plan is measured once.
 //
 // Results are the same bits whatever the number of goroutines: each piece has noise of its own,
 // keyed by what it is, and sums run in one order. What is reported of many users are aggregates;

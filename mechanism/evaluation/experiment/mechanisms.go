@@ -11,9 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// mechanisms is all mechanisms beside each other, and beside the least error that any mechanism can
-// have, under the popular model: whole traces, near factors, and one release beside the bound
-// (once.go).
+// mechanisms is all mechanisms beside each other under the popular model: errors on whole traces, and
+// by how much releases tell neighbouring cells apart.
 var mechanisms = Experiment{
 	Name: "mechanisms", Title: "Mechanisms",
 	Plan: func(s *Study) (pieces []Piece) {
@@ -23,13 +22,12 @@ var mechanisms = Experiment{
 				for _, epsilon := range s.Options.MechanismEpsilons {
 					for _, at := range contending(s, d, v, epsilon) {
 						pieces = append(pieces, traceErrors.Pieces(s, at)...)
-						if hasNearFactor(v) {
-							pieces = append(pieces, nearFactors.Pieces(s, at)...)
+						if tellsNeighbours(v) {
+							pieces = append(pieces, neighbourFactors.Pieces(s, at)...)
 						}
 					}
 				}
 			}
-			pieces = append(pieces, (&singles{s, d}).pieces()...)
 		}
 		return pieces
 	},
@@ -37,13 +35,9 @@ var mechanisms = Experiment{
 		all := long("mechanisms", "data", "mechanism", "epsilon", "delta", "metric")
 		for _, d := range p.Data {
 			c := &contest{
-				Page: p, data: d, singles: singles{p.Study, d}, all: all,
-				best: long("", "epsilon", "mechanism", "metric"),
+				Page: p, data: d, all: all, best: long("", "epsilon", "mechanism", "metric"),
 			}
 			c.addTraces()
-			for _, epsilon := range p.Options.MechanismEpsilons {
-				c.addSingles(epsilon)
-			}
 			c.show()
 		}
 		p.Add(all)
@@ -72,19 +66,19 @@ func blindAt(d *Data) Point {
 	return Point{Case: Case{d, Popular}, Blind: true, Setting: Setting{Delta: Fixed.Delta}}
 }
 
-// hasNearFactor says of which mechanisms near factors are measured.
-func hasNearFactor(v Variant) bool { return v == Codebook || v == Lattice }
+// tellsNeighbours says of which mechanisms neighbourFactors are measured.
+func tellsNeighbours(v Variant) bool { return v == Codebook || v == Lattice }
 
-// The quantities of [nearFactors]: Σ ln factor, and the pairs whose factor is above 1.
+// The quantities of [neighbourFactors]: Σ ln factor, and the pairs whose factor is above 1.
 const (
 	logFactors = iota
 	toldApart
 )
 
-// nearFactors measures near factors. That of two cells is the greatest ratio of the probabilities
-// with which they give the same release. At a timestamp it is measured for the pairs of the true
-// cell and the cells beside it, and each pair is counted.
-var nearFactors = &Walks{
+// neighbourFactors measures by which factor a release tells two cells apart: the greatest ratio of
+// the probabilities with which they give the same release. At a timestamp it is measured for the
+// pairs of the true cell and the cells beside it, and each pair is counted.
+var neighbourFactors = &Walks{
 	Name: "mechanisms/near",
 	Probe: func(_ *Study, w *Walk) (Probe, error) {
 		g := w.Data.Grid
@@ -127,22 +121,19 @@ func logFactor(e *mechanism.Emission, a, b grid.Cell) float64 {
 	return o.Epsilon * e.Hull().Share(o.Mechanism, from.Sub(to))
 }
 
-// The metrics of the section, and what stands beside mechanisms.
+// The metrics of the section.
 const (
 	estimateMetric = "estimate"
-	nearMetric     = "near factor"
+	factorMetric   = "factor between neighbours"
 	apartMetric    = "neighbours told apart"
-	leftMetric     = "variance left by one release"
-	boundLabel     = "bound on all mechanisms"
 )
 
 // contest is all mechanisms on one data set.
 type contest struct {
 	*Page
-	data    *Data
-	singles singles
-	all     *report.Table // every number, of all data sets
-	best    *report.Table // each mechanism at its best δ
+	data *Data
+	all  *report.Table // every number, of all data sets
+	best *report.Table // each mechanism at its best δ
 }
 
 // addTraces adds what is measured on whole traces: of each mechanism at an ε each δ, and the one of
@@ -174,7 +165,6 @@ func (c *contest) addTraces() {
 	alone := c.estimate(blindAt(c.data))
 	c.all.Add(c.data.Name, blind, nil, nil, estimateMetric, alone)
 	c.best.Add(nil, blind, estimateMetric, alone)
-	c.best.Add(nil, blind, leftMetric, report.Exact(1))
 }
 
 // estimate is the error of a point on whole traces.
@@ -183,67 +173,34 @@ func (c *contest) estimate(at Point) report.Band { return estimateScore.of(error
 // measured adds the metrics of a mechanism at a setting on whole traces.
 func (c *contest) measured(at Point, add func(metric string, band report.Band)) {
 	add(estimateMetric, c.estimate(at))
-	if hasNearFactor(at.Variant) {
-		near := c.Read(nearFactors, at).All()
-		add(nearMetric, mean(logFactors, near))
-		add(apartMetric, mean(toldApart, near))
+	if tellsNeighbours(at.Variant) {
+		pairs := c.Read(neighbourFactors, at).All()
+		add(factorMetric, mean(logFactors, pairs))
+		add(apartMetric, mean(toldApart, pairs))
 	}
 }
 
-// addSingles adds what one release leaves of the variance at an ε.
-func (c *contest) addSingles(epsilon float64) {
-	sample, best := c.singles.read(c.Page, epsilon)
-	add := func(label string, delta any, quantity int) {
-		c.all.Add(c.data.Name, label, epsilon, delta, leftMetric, mean(quantity, sample))
-	}
-	add(Codebook.Label(), nil, codebookError)
-	for k, delta := range c.Options.MechanismDeltas {
-		add(Lattice.Label(), delta, latticeError+k)
-	}
-	add("best found", nil, reachedError)
-	add(boundLabel, nil, boundError)
-	c.best.Add(epsilon, Codebook.Label(), leftMetric, mean(codebookError, sample))
-	c.best.Add(epsilon, Lattice.Label(), leftMetric, mean(latticeError+best, sample))
-	c.best.Add(epsilon, boundLabel, leftMetric, mean(boundError, sample))
-}
-
-// show draws the error over ε, and what one release leaves of the variance.
+// show draws the error over ε.
 func (c *contest) show() {
 	d, epsilons := c.data, c.Options.MechanismEpsilons
-	x := report.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons}
-	lines := func(metric string) []report.Series {
-		return styled(c.best.Where("metric", metric).
-			Lines("mechanism", []string{"epsilon"}, epsilons))
-	}
-	left := lines(leftMetric)
-	for i := range left {
-		if line := &left[i]; line.Name == boundLabel { // a line to compare with
-			line.Guide, line.Low, line.High = true, nil, nil
-		}
-	}
 	name := "mechanisms-" + d.Name
 	c.Figure(name, &report.Figure{
 		Title: d.Title + ": all mechanisms", PanelWidth: 4.6, PanelHeight: 3.2,
-		Note: fmt.Sprintf("Left: whole traces, %d users, %d runs each, every mechanism at its "+
-			"best δ of %s. Right: one release from each of %d priors that the filter met under "+
-			"the codebook, of which the %d most probable cells are kept, and the bound, which no "+
-			"mechanism of the same ε passes. Bands: 95 %% confidence over users and priors.",
-			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas),
-			c.singles.priors(), oncePlaces),
-		Panels: []report.Panel{
-			&report.Lines{
-				Title: "whole traces", X: x, Y: report.Axis{Label: estimateScore.axis, Zero: true},
-				Series: lines(estimateMetric),
-			},
-			&report.Lines{
-				Title: "one release", X: x, Series: left,
-				Y: report.Axis{Label: "variance left, share of the prior's", Zero: true},
-			},
-		},
+		Note: fmt.Sprintf("Whole traces, %d users, %d runs each, every mechanism at its best δ of "+
+			"%s. Bands: 95 %% confidence over users.",
+			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas)),
+		Panels: []report.Panel{&report.Lines{
+			Title: "whole traces",
+			X:     report.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons},
+			Y:     report.Axis{Label: estimateScore.axis, Zero: true},
+			Series: styled(c.best.Where("metric", estimateMetric).
+				Lines("mechanism", []string{"epsilon"}, epsilons)),
+		}},
 	})
 	c.Table(name, d.Title+": every mechanism at its best δ, with 95 % confidence.",
 		c.best.Pivot([]string{"epsilon", "mechanism"}, "metric", map[string]string{
-			"epsilon": "ε", estimateMetric: estimateScore.axis, nearMetric: "near factor, mean ln",
+			"epsilon": "ε", estimateMetric: estimateScore.axis,
+			factorMetric: "factor between neighbours, mean ln",
 		}))
 }
 

@@ -12,90 +12,10 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestOnceByHand: two cells of probability a half, d apart. Their varies is d²/4, and after a
-// release it is d²·q·(1-q). Randomized response leaves 1 - tanh²(ε/2) of it, and nothing
-// leaves less. Laplace noise of scale d/ε leaves, with the logarithm L of the likelihood ratio,
-//
-//	E sech²(L/2) = (1 + e^-ε)/2·sech²(ε/2) + 2·e^{-ε/2}·atan(tanh(ε/4)):
-//
-// the first term is for releases beyond the two cells, where L is ±ε, the second for those
-// between them. 4,000 draws give it within 2 %.
-func TestOnceByHand(t *testing.T) {
-	s := testStudy(t)
-	x := &singles{s, s.Data[0]}
-	g := x.data.Grid
-	prior := &mobility.Distribution{Cells: []grid.Cell{14, 17}, P: []float64{.5, .5}}
-	places := []grid.Point{g.Centre(14), g.Centre(17)}
-	varies := variance(g, prior)
-	if want := 1.5 * 1.5 / 4; !near(varies, want) {
-		t.Fatalf("varies %g km², want %g", varies, want)
-	}
-	for _, epsilon := range []float64{.5, 1, 4} {
-		response, err := responseOf(g, prior, epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tanh := math.Tanh(epsilon / 2)
-		want := 1 - tanh*tanh
-		if got := expectedError(places, prior.P, response) / varies; math.Abs(got-want) > 1e-6 {
-			t.Errorf("ε = %g: the codebook leaves %g, want %g", epsilon, got, want)
-		}
-		least, err := leastSquaredError(places, prior.P, epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := least.Bound / varies; math.Abs(got-want) > .01*want {
-			t.Errorf("ε = %g: the bound is %g, want %g", epsilon, got, want)
-		}
-		noisy := (1+math.Exp(-epsilon))/2*want +
-			2*math.Exp(-epsilon/2)*math.Atan(math.Tanh(epsilon/4))
-		drawn, err := x.drawn(prior, Setting{Epsilon: epsilon, Delta: .01}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := drawn / varies; math.Abs(got-noisy) > .02*noisy {
-			t.Errorf("ε = %g: the lattice leaves %g, want %g", epsilon, got, noisy)
-		}
-	}
-}
-
-// TestMostProbable keeps the most probable cells, the lower of equals, in ascending order.
-func TestMostProbable(t *testing.T) {
-	var kept mobility.Distribution
-	prior := &mobility.Distribution{Cells: []grid.Cell{1, 3, 5, 7}, P: []float64{.1, .5, .1, .3}}
-	mass := mostProbable(&kept, prior, 3)
-	if !near(mass, .9) || len(kept.Cells) != 3 || kept.Cells[0] != 1 ||
-		kept.Cells[1] != 3 || kept.Cells[2] != 7 || !near(kept.P[1], .5/.9) {
-		t.Errorf("%g of the mass, %+v", mass, kept)
-	}
-}
-
-// TestOnceOrder: under priors of real filters nothing is below the bound, the mechanism that was
-// found and the codebook are within 5 % of it, and the lattice is above both.
-func TestOnceOrder(t *testing.T) {
-	s := testStudy(t)
-	x := &singles{s, s.Data[0]}
-	for i := range 4 {
-		for _, epsilon := range x.Options.MechanismEpsilons {
-			o, err := x.measure(epsilon, i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			reached, codebook := o.Of[reachedError], o.Of[codebookError]
-			least, lattice := o.Of[boundError], slices.Min(o.Of[latticeError:])
-			if reached < least || codebook < least || codebook > 1.05*least ||
-				reached > 1.02*least || lattice < 1.01*least || o.Of[onceMass] > 1 ||
-				o.Of[onceMass] < .1 {
-				t.Errorf("prior %d, ε = %g: %+v", i, epsilon, *o)
-			}
-		}
-	}
-}
-
-// TestNearFactor compares the factors of neighbouring cells with the greatest ratio over all
+// TestNeighbourFactors compares the factors of neighbouring cells with the greatest ratio over all
 // releases: of the codebook over its code points, of the lattice over places of the map and around.
 // A cell outside the location set counts as its surrogate.
-func TestNearFactor(t *testing.T) {
+func TestNeighbourFactors(t *testing.T) {
 	d := testData(t)
 	g := d.Grid
 	prior := &mobility.Distribution{}
@@ -166,8 +86,8 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// TestMechanismsBestDelta: a mechanism is shown at the δ of its least error, and a codebook's near
-// factor is ε for the share of neighbours that vote differently.
+// TestMechanismsBestDelta: a mechanism is shown at the δ of its least error, and a codebook's
+// factor between neighbours is ε for the share that votes differently.
 func TestMechanismsBestDelta(t *testing.T) {
 	s := testStudy(t)
 	r, err := s.Measure([]Experiment{mechanisms}, Run{Workers: 2})
@@ -200,10 +120,10 @@ func TestMechanismsBestDelta(t *testing.T) {
 			}
 		}
 		codebook := at.Where("mechanism", "codebook")
-		factor := value(codebook.Where("metric", nearMetric).Rows[0])
+		factor := value(codebook.Where("metric", factorMetric).Rows[0])
 		apart := value(codebook.Where("metric", apartMetric).Rows[0])
 		if !near(factor, epsilon*apart) {
-			t.Errorf("a codebook's near factor is %g at a share of %g", factor, apart)
+			t.Errorf("a codebook's factor between neighbours is %g at a share of %g", factor, apart)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -13,8 +12,7 @@ import (
 
 // Options say how much is measured. The zero value of each field means its default.
 type Options struct {
-	// Seed makes a study repeatable: the same seed, data, options and program give the same report,
-	// except for Clock's times.
+	// Seed makes a study repeatable: the same seed, data, options and program give the same report.
 	Seed uint64
 	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
 	Quick bool
@@ -27,17 +25,10 @@ type Options struct {
 	MaxUsers int
 	// Epsilons and Deltas are what is swept, while the other one stays as in [Fixed].
 	Epsilons, Deltas []float64
-	// Vehicles is the size of the largest fleet, default 1000 (quick: 100); FleetEpsilons is what
-	// each release of a vehicle costs, default 1, 2 and 4 (quick: 1 and 4).
-	Vehicles      int
-	FleetEpsilons []float64
 	// MechanismEpsilons and MechanismDeltas are what all mechanisms are compared at, each at its
 	// best δ: default 1, 2, 4 and 6 (quick: 1 and 4), and .01, .1, .3, .5 and .7 (quick: .01, .3
 	// and .7).
 	MechanismEpsilons, MechanismDeltas []float64
-	// Clock is a clock that never goes back, for the time that releases take; nil: it is not
-	// measured. Nothing else depends on it.
-	Clock func() time.Duration
 	// Tool is the program's name and version: what it has measured is not taken for what another
 	// one would.
 	Tool string
@@ -51,14 +42,13 @@ func (o Options) withDefaults() Options {
 		return full
 	}
 	o.TimeRuns, o.Runs = cmp.Or(o.TimeRuns, of(20, 6)), cmp.Or(o.Runs, 1)
-	o.MaxUsers, o.Vehicles = cmp.Or(o.MaxUsers, of(100, 6)), cmp.Or(o.Vehicles, of(1000, 100))
+	o.MaxUsers = cmp.Or(o.MaxUsers, of(100, 6))
 	for _, list := range []struct {
 		to          *[]float64
 		full, quick []float64
 	}{
 		{&o.Epsilons, []float64{.1, .2, .5, 1, 1.5, 2}, []float64{.1, .5, 2}},
 		{&o.Deltas, []float64{.001, .003, .01, .03, .1}, []float64{.001, .01, .1}},
-		{&o.FleetEpsilons, []float64{1, 2, 4}, []float64{1, 4}},
 		{&o.MechanismEpsilons, []float64{1, 2, 4, 6}, []float64{1, 4}},
 		{&o.MechanismDeltas, []float64{.01, .1, .3, .5, .7}, []float64{.01, .3, .7}},
 	} {
@@ -70,9 +60,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-// leastFleet is the smallest fleet that is looked at: a smaller one says more of people.
-const leastFleet = 10
 
 // Validate reports what cannot be used.
 func (o Options) Validate() error {
