@@ -63,8 +63,8 @@ func smoothFleet(tb testing.TB, steps int64) ([]Published, SmoothOptions) {
 	}
 }
 
-// TestPastOfTracks: what trial.Past measures of a track is what a Smoothing says of its records: the
-// distances with each lag.
+// TestPastOfTracks: what trial.Past measures of a track is what a Smoothing says of its records:
+// the distances with each lag.
 func TestPastOfTracks(t *testing.T) {
 	t.Parallel()
 	records, o := smoothFleet(t, 60)

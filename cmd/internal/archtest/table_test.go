@@ -93,7 +93,7 @@ var table = map[string]rule{
 			"mechanism/law", "mechanism/ledger",
 			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
-		tests: []string{"mechanism/internal/testcase", "mechanism/moment"},
+		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
 	"mechanism/trial": {
@@ -143,13 +143,12 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/convex",
+			"mechanism", "mechanism/convex",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		third: []string{gonum},
-		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
 
@@ -386,7 +385,7 @@ var table = map[string]rule{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
 			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
 			"mechanism/convex", "mechanism/counts", "mechanism/grid", "mechanism/hours",
-			"mechanism/law", "mechanism/mobility", "mechanism/moment", "mechanism/noise",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},

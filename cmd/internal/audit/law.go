@@ -221,15 +221,6 @@ func (l *stated) apart(cells [2]grid.Cell) float64 {
 		float64(l.grid.Row(cells[0])-l.grid.Row(cells[1])))
 }
 
-// beside returns the cell of the map that is so many columns and rows from another.
-func (l *stated) beside(c grid.Cell, columns, rows int) (grid.Cell, bool) {
-	x, y := l.grid.Column(c)+columns, l.grid.Row(c)+rows
-	if x < 0 || y < 0 || x >= l.grid.Width() || y >= l.grid.Height() {
-		return 0, false
-	}
-	return grid.Cell(y*l.grid.Width() + x), true
-}
-
 // guess is the closed-form attack on a release: the index of the place that it speaks for by the
 // whole of ε, or -1. With noise that is where it is nearer to one place than to the other by their
 // whole distance.

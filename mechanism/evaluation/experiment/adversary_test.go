@@ -71,7 +71,8 @@ func TestFilters(t *testing.T) {
 	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
 	next := standard(model, o)
 	var walking mechanism.State
-	err = Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
+	runner := trial.Runner{Sanitizer: s, Release: true}
+	err = runner.Run(trace.Track(d.Grid, nil), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.Prepare(&next.prior)

@@ -21,8 +21,8 @@
 //	adversaries.go  what those learn who know more or less than the model
 //	mechanisms.go   all mechanisms beside each other
 //
-// A further experiment is a further value in [All], with its words in words.md. What two experiments
-// plan is measured once.
+// A further experiment is a further value in [All], with its words in words.md. What two
+// experiments plan is measured once.
 //
 // Results are the same bits whatever the number of goroutines: each piece has noise of its own,
 // keyed by what it is, and sums run in one order. What is reported of many users are aggregates;

@@ -11,8 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// mechanisms is all mechanisms beside each other under the popular model: errors on whole traces, and
-// by how much releases tell neighbouring cells apart.
+// mechanisms is all mechanisms beside each other under the popular model: errors on whole traces,
+// and by how much releases tell neighbouring cells apart.
 var mechanisms = Experiment{
 	Name: "mechanisms", Title: "Mechanisms",
 	Plan: func(s *Study) (pieces []Piece) {

@@ -93,13 +93,6 @@ const equal = 1e-12
 // equal, such as users without any drift: they tell nothing about how others would differ, and no
 // interval is better than one of width 0.
 func Ratio(over, by []float64) report.Band {
-	b := Signed(over, by, Level)
-	b.Low = max(0, b.Low)
-	return b
-}
-
-// Signed is Ratio at any confidence, of what may be below 0.
-func Signed(over, by []float64, confidence float64) report.Band {
 	n := float64(len(over))
 	var sum, weight float64
 	for i := range over {
@@ -118,9 +111,9 @@ func Signed(over, by []float64, confidence float64) report.Band {
 		rest := over[i] - float64(b.Value*by[i])
 		squares += float64(rest * rest)
 	}
-	half := student(n-1, (1+confidence)/2) * math.Sqrt(n/(n-1)*squares) / weight
+	half := student(n-1, (1+Level)/2) * math.Sqrt(n/(n-1)*squares) / weight
 	if half > equal*math.Abs(b.Value) {
-		b.Low, b.High = b.Value-half, b.Value+half
+		b.Low, b.High = max(0, b.Value-half), b.Value+half
 	}
 	return b
 }

@@ -26,11 +26,6 @@ func (t *Trace) Track(g *grid.Grid, personal *mobility.Personal) trial.Track {
 	}
 }
 
-// Releasing runs a trace with a release at each timestamp.
-func Releasing(s *mechanism.Sanitizer, t trial.Track, visit func(*trial.Result) error) error {
-	return (&trial.Runner{Sanitizer: s, Release: true}).Run(t, visit)
-}
-
 // Walks is a measurement: traces are walked at a point, with a release at each timestamp, or at a
 // blind point without any, and a probe adds up what it sees. All experiments that follow traces are
 // values of this type, and [Walks.walk] is the only loop.
