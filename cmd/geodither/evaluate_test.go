@@ -214,11 +214,11 @@ func busError(t *testing.T, d *experiment.Data, o mechanism.Options) float64 {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = experiment.Releasing(s, d.Traces[i].Track(d.Grid, nil),
-				func(r *trial.Result) error {
-					score.Add(r)
-					return nil
-				})
+			runner := trial.Runner{Sanitizer: s, Release: true}
+			err = runner.Run(d.Traces[i].Track(d.Grid, nil), func(r *trial.Result) error {
+				score.Add(r)
+				return nil
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
