@@ -97,8 +97,7 @@ func TestConfigLint(t *testing.T) {
 	}
 	for _, c := range []struct{ old, wrong, want string }{
 		{"epsilon: 0.5", "epsilon: -1", "release: epsilon"},
-		{"partitions: 6", "partitions: 6
-  partitioner: any", "a raw topic of 6 partitions"},
+		{"partitions: 6", "partitions: 6\n  partitioner: any", "a raw topic of 6 partitions"},
 	} {
 		wrong := strings.Replace(complete, c.old, c.wrong, 1)
 		if wrong == complete {

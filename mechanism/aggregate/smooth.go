@@ -121,7 +121,7 @@ type smoothedRecord[T any] struct {
 type smoothHand[T any] struct {
 	follower *Follower
 	smoother *mechanism.Smoother
-	closed   []Past            // of the call at hand, from the last moment back
+	closed   []Past // of the call at hand, from the last moment back
 }
 
 // NewSmoothing returns a Smoothing that calls each for every record, with nil where it is not

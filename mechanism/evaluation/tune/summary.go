@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
 )
 
 // Outcome is what a setting was measured to give, over all fixes of a sample of days. Distances
