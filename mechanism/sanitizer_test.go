@@ -403,6 +403,10 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("late reports stay late: %+v", out)
 	}
 	out = mustStep(t, anew, &moved, Input{User: "u", Step: 39, Cell: 5, Release: true})
+	if out.Kind != Predicted || out.Number != 20 {
+		t.Errorf("within the step that had its release: %+v", out)
+	}
+	out = mustStep(t, anew, &moved, Input{User: "u", Step: 40, Cell: 5, Release: true})
 	if out.Kind != Released || out.Number != 21 {
 		t.Errorf("after migration: %+v", out)
 	}

@@ -30,7 +30,7 @@ type countsFlags struct {
 	from, to string // days
 	keyFile  string
 	out      string
-	refused  bool                    // nearly all of the first raw records may be
+	accept   []string                // what one start of the service goes on with
 	source   func(key string) string // names for errors where a setting came from
 }
 
@@ -92,7 +92,7 @@ it is the day after, so that no day overlaps one that was counted.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.serves(cmd.Flags(), args) {
-				return serveCounts(cmd.Context(), f.config.Path, f.refused, std)
+				return serveCounts(cmd.Context(), f.config.Path, f.accept, std)
 			}
 			options, trials, err := f.options(cmd.Flags())
 			if err != nil {
@@ -132,9 +132,8 @@ it is the day after, so that no day overlaps one that was counted.`,
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
-	flags.BoolVar(&f.refused, "accept-refused", false,
-		"of the service, for one start: go on where nearly all of the first raw records would be "+
-			"refused")
+	flags.StringSliceVar(&f.accept, "accept", nil, "of the service, for one start: refused goes on "+
+		"where nearly all of the first raw records would be refused (`NAME`)")
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv or .ndjson; - is CSV on standard output")
 	return cmd
@@ -144,7 +143,7 @@ it is the day after, so that no day overlaps one that was counted.`,
 func (f *countsFlags) serves(flags *pflag.FlagSet, args []string) bool {
 	other := false
 	flags.Visit(func(flag *pflag.Flag) {
-		other = other || flag.Name != "config" && flag.Name != "accept-refused"
+		other = other || flag.Name != "config" && flag.Name != "accept"
 	})
 	return f.config.Path != "" && !other && len(args) == 0
 }
@@ -210,8 +209,8 @@ func (f *countsFlags) options(
 	switch {
 	case err != nil:
 		return o, nil, err
-	case f.refused:
-		return o, nil, cli.Usagef("--accept-refused is for the service, which -c FILE alone starts")
+	case len(f.accept) > 0:
+		return o, nil, cli.Usagef("--accept is for the service, which -c FILE alone starts")
 	case format != "csv" && format != "json":
 		return o, nil, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
@@ -321,14 +320,14 @@ func (f *countsFlags) sides(c config.File) (sides []string, err error) {
 
 // serveCounts runs an instance of the two services that count, until the context ends or one of
 // them fails.
-func serveCounts(
-	ctx context.Context, path string, acceptRefused bool, std cli.Streams,
-) error {
+func serveCounts(ctx context.Context, path string, accept []string, std cli.Streams) error {
 	n, file, err := config.ReadCounting(path)
 	if err != nil {
 		return err
 	}
-	n.Windows.AcceptRefused = acceptRefused
+	if err := (acceptances{"refused": &n.Windows.AcceptRefused}).accept(accept); err != nil {
+		return err
+	}
 	log, err := file.Log.Logger(std.Err)
 	if err != nil {
 		return config.Error(path, err)

@@ -237,7 +237,7 @@ func TestCountsLedger(t *testing.T) {
 		{"--epsilon", "2", "(epsilon 1)"},
 		{"--zone", "3km", "(other zones)"},
 		{"--window", "30m", "(window of 1h0m0s)"},
-		{"--time-zone", "UTC", "(day from 2026-10-24T23:00:00Z to 2026-10-26T00:00:00Z)"},
+		{"--time-zone", "UTC", "(day from 2026-10-24T23:00:00.000Z to 2026-10-26T00:00:00.000Z)"},
 	} {
 		args := append(countsArgs("--in", in, "--key-file", key, "--out", out), c.flag, c.value)
 		requireMessage(t, call(t, args...), cli.ExitFailed,
@@ -291,7 +291,7 @@ func TestCountsDaysOverlap(t *testing.T) {
 	for _, day := range []string{"2026-11-10", "2026-11-11"} {
 		r := call(t, countsDay(in, key, day, auckland, "--out", out)...)
 		requireMessage(t, r, cli.ExitFailed, "was published under edition 1",
-			"(day from 2026-11-10T00:00:00Z to 2026-11-11T00:00:00Z)", "raise the edition by 1")
+			"(day from 2026-11-10T00:00:00.000Z to 2026-11-11T00:00:00.000Z)", "raise the edition by 1")
 		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
 			t.Errorf("%s: a refused run has left something behind", day)
 		}
@@ -403,8 +403,8 @@ func TestCountsRefused(t *testing.T) {
 	for _, args := range [][]string{args, choose} {
 		said := succeed(t, args...).err
 		for _, words := range []string{
-			"4 refused (null_island 3, before_gps 1)", "leave out devices that have no fix",
-			"1 bad_number",
+			"3 refused (null_island 3)", "leave out devices that have no fix",
+			"1 bad_number, 1 before_gps",
 		} {
 			if !strings.Contains(said, words) {
 				t.Errorf("%q lacks %q:\n%s", args, words, said)

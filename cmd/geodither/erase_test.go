@@ -78,13 +78,13 @@ func TestEraseOtherKey(t *testing.T) {
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
 	r := call(t, "run", "-c", other)
 	requireWords(t, r.err, "erased users' accounts need the noise key of their erasure",
-		"1. set that key_file", "--accept-lost-account")
+		"1. set that key_file", "--accept=lost-account")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}
 	requireWords(t, call(t, "doctor", "-c", other).out, words)
 
-	for _, flags := range [][]string{{"--accept-lost-account"}, nil} {
+	for _, flags := range [][]string{{"--accept=lost-account"}, nil} {
 		service := start(t, nil, append([]string{"run", "-c", other}, flags...)...)
 		eventually(t, "all partitions are restored", func() bool {
 			return strings.Count(service.log.String(), "state restored") == 3

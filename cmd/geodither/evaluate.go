@@ -56,8 +56,9 @@ and --step. Each of these is given for all sets, as 250m, or for one, as NAME=25
 --also measures more than the paper's two mechanisms:
   %s
 
-The same data and options give the same report on any number of cores. Finished pieces are kept in the folder: after Ctrl-C the same command
-goes on where it stopped, and other options reuse what is the same. Figures over time show the
+The same data and options give the same report on any number of cores. Finished pieces are kept in
+the folder: after Ctrl-C the same command goes on where it stopped, and other options reuse what
+is the same. Figures over time show the
 trace of one person, so the folder is for your eyes only, unless the data are open.`,
 			strings.Join(experiment.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses

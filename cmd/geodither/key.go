@@ -97,7 +97,7 @@ overwritten, and the key that is read stays as it is.
 --until DAY leaves out the noise of every day before DAY. DAY itself, which must have begun, is the
 first day in FILE. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
 nobody can compute the noise of the earlier days. Everything else can be computed: a service goes
-on with FILE under the same fingerprint, pseudonyms and model ids, without --accept-settings. To
+on with FILE under the same fingerprint, pseudonyms and model ids, without --accept=settings. To
 make sure that nobody can take the noise off what was published before DAY, whatever is stolen
 later:
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +20,8 @@ import (
 
 func newRun(std cli.Streams) *cobra.Command {
 	var (
-		path string
-		once service.Options // what is meant for one start
+		path   string
+		accept []string // names of accepted
 	)
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
@@ -43,9 +46,9 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			if err != nil {
 				return err
 			}
-			options.SkipLost, options.AcceptSettings, options.AcceptLost = once.SkipLost,
-				once.AcceptSettings, once.AcceptLost
-			options.AcceptRefused = once.AcceptRefused
+			if err := accepted(&options).accept(accept); err != nil {
+				return err
+			}
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
@@ -68,16 +71,36 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	flags.BoolVar(&once.AcceptSettings, "accept-settings", false,
-		"for one start: go on after a kill under another key, model or release settings")
-	flags.BoolVar(&once.AcceptLost, "accept-lost-account", false,
-		"for one start: go on without the changelog, with every user's sum of ε at 0")
-	flags.BoolVar(&once.SkipLost, "skip-lost", false,
-		"for one start: go on where raw records were lost before they were read")
-	flags.BoolVar(&once.AcceptRefused, "accept-refused", false,
-		"for one start: go on where nearly all of the first raw records would be refused")
+	flags.StringSliceVar(&accept, "accept", nil, "for one start go on, by `NAME`: settings, after a "+
+		"kill under another key, model or release settings; lost-account, without the changelog, "+
+		"every user's sum of ε at 0; lost-records, where raw records were lost before they were read; "+
+		"refused, where nearly all of the first raw records would be refused")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// acceptances are what one start may go on with, by name.
+type acceptances map[string]*bool
+
+// accepted are those of the service.
+func accepted(o *service.Options) acceptances {
+	return acceptances{
+		"settings": &o.AcceptSettings, "lost-account": &o.AcceptLost, "lost-records": &o.SkipLost,
+		"refused": &o.AcceptRefused,
+	}
+}
+
+// accept turns those of some names on.
+func (a acceptances) accept(names []string) error {
+	for _, name := range names {
+		on := a[name]
+		if on == nil {
+			return cli.Usagef("--accept %s: nothing has that name: choose of %s", name,
+				strings.Join(slices.Sorted(maps.Keys(a)), ", "))
+		}
+		*on = true
+	}
+	return nil
 }
 
 // hosting is an instance of a service, by its config.

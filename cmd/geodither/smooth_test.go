@@ -341,8 +341,6 @@ func TestSmoothRefuses(t *testing.T) {
 	config, csvFile, _, _ := smoothFiles(t, dir,
 		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
 	other := t.TempDir()
-	wrong := readerConfig(t, other, "model: "+filepath.Join(dir, "model.avro"),
-		"mechanism: codebook, epsilon: 2, budget: none")
 	out := filepath.Join(other, "out.csv")
 	for _, c := range []struct {
 		code  int
@@ -363,7 +361,6 @@ func TestSmoothRefuses(t *testing.T) {
 		{1, []string{"-c", config, "--in", filepath.Join(dir, "traces.csv")}, []string{
 			"there is no column",
 		}},
-		{1, []string{"-c", wrong, "--in", csvFile}, []string{"do not follow"}},
 	} {
 		args := append([]string{"smooth", "--out", out}, c.args...)
 		requireMessage(t, call(t, args...), c.code, c.words...)

@@ -54,7 +54,7 @@ the service: it compares everything that was committed when it began, and later 
 sees them. The recomputed states, which are private, lie in a temporary folder while it works. If
 it is killed they stay there until the next verification removes them.
 
-After an accepted loss of the account (--accept-lost-account), and after a reset of everything, the
+After an accepted loss of the account (--accept=lost-account), and after a reset of everything, the
 command finds differences, because states and releases started again. After a change of settings, it
 verifies everything if the current settings give the committed results, as after a change of
 topics.partitioner. Otherwise it compares only users who came later. Earlier records that dead
@@ -255,7 +255,7 @@ func verdict(report verify.Report) error {
 	}
 	switch c := report.Counts; {
 	case len(different) > 0:
-		return fmt.Errorf("violations in partition %s: after --accept-lost-account or a reset of "+
+		return fmt.Errorf("violations in partition %s: after --accept=lost-account or a reset of "+
 			"everything that is to be expected; else keep the topics as they are, and report it",
 			strings.Join(different, ", "))
 	case c != nil && c.ViolationCount > 0:

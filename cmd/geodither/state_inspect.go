@@ -24,8 +24,8 @@ func newStateInspect(std cli.Streams) *cobra.Command {
 		Long: `Print the state of one user from the changelog: last step, releases and Σε, last release,
 estimate and radius, and the size of the posterior. The command looks into every partition. A user
 can have a state in more than one if producers do not agree on the partition of a user, and an
-account that was kept by an erasure in another one after a change of the partitioner. Such a user has
-spent ε in each of them, and the last line has the sum.
+account that was kept by an erasure in another one after a change of the partitioner. Such a user
+has spent ε in each of them, and the last line has the sum.
 
 Without --user, sum up the accounts of ε of all users: how many there are, how Σε is distributed
 over them in the budget's window and in their lifetimes, and how many have no release left. No user

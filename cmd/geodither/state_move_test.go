@@ -110,8 +110,8 @@ func (m *mirrored) answers() (want, got map[int32][]line) {
 	return want, m.read(m.t, "town.sanitized", true)
 }
 
-// requireCarriedOver requires that the second service has made no release which the first one has not
-// made of the same fixes, and has made all that are due after the move.
+// requireCarriedOver requires that the second service has made no release which the first one has
+// not made of the same fixes, and has made all that are due after the move.
 func requireCarriedOver(t *testing.T, want, got map[int32][]line) {
 	t.Helper()
 	codec, err := schemas.NewCodec(schemas.Avro)
@@ -256,8 +256,8 @@ func TestMoveWithoutTheEnd(t *testing.T) {
 	sameAccounts(t, old, m.crashWorld)
 }
 
-// TestMoveRefuses what does not fit: a changelog or a raw topic of other partitions, one without its
-// beginning, and an empty one.
+// TestMoveRefuses what does not fit: a changelog or a raw topic of other partitions, one without
+// its beginning, and an empty one.
 func TestMoveRefuses(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -35,7 +35,7 @@ applied in the half minute before. The service then processes the raw records in
 publishes nothing of that: it was published before. For that the raw topic must still hold them, and
 the settings and the key must be those that were in force; otherwise the command refuses. If the
 records are gone and no folder has newer states, set the offset of the group back to the states,
-and start once with --skip-lost: what users have spent since then is lost.
+and start once with --accept=lost-records: what users have spent since then is lost.
 
 Partitions that lack nothing stay as they are, so the command can be repeated. It reads the store/
 of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder of its own.

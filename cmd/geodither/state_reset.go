@@ -149,7 +149,7 @@ func printEverything(out io.Writer, r account.Reset, dry bool) error {
 	}
 	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state "+
 		"reset --discard-account\" with the config of each before it starts again\nthe next "+
-		"start needs --accept-lost-account, once: the output topics show "+
+		"start needs --accept=lost-account, once: the output topics show "+
 		"that there were accounts, and all of them begin at 0")
 	return err
 }

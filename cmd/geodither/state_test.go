@@ -191,7 +191,7 @@ func TestStateRebuild(t *testing.T) {
 	if err = errors.Join(err, res.Errors[topic]); err != nil {
 		t.Fatal(err)
 	}
-	says(cli.ExitFailed, "the changelog is lost|--accept-lost-account|run would not make it",
+	says(cli.ExitFailed, "the changelog is lost|--accept=lost-account|run would not make it",
 		"doctor", "-c", s.config)
 	says(cli.ExitFailed, "the changelog is lost|rebuild-changelog", "run", "-c", s.config)
 	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {

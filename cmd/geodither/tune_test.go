@@ -40,7 +40,7 @@ func TestTune(t *testing.T) {
 	folder := filepath.Join(dir, "tuned")
 	for _, name := range []string{
 		tunedConfig, tunedModel, tunedKey, "report.html",
-		"tables/past.csv", "tables/moment.csv",
+		"tables/past.csv",
 		"figures/plans.svg", "tables/plans.csv", "tables/scouted.csv",
 	} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {

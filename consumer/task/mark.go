@@ -74,7 +74,7 @@ const (
 
 // The value of a mark:
 //
-//	version 1 | flags 1 | Input | Origin | Since | if a flag says so: Rebuilt | Published |
+//	version 1 | flags 1 | Input | Origin | Since | with markRebuilt: Rebuilt | Published |
 //	Epoch 4 | Settings | Source | Names | Partitioner | number of amendments 1 |
 //	for each of them: From | Name
 //

@@ -185,7 +185,7 @@ func TestRebuiltMarkBytes(t *testing.T) {
 	m := Mark{Input: 9, Origin: 1, Since: 2, Open: true, Rebuilt: 5, Published: 12}
 	value := AppendMark(nil, m)
 	if got := fmt.Sprintf("%x", value); got != "0105"+"0000000000000009"+"0000000000000001"+
-		"0000000000000002"+"0000000000000005"+"000000000000000c"+"00000000" {
+		"0000000000000002"+"0000000000000005"+"000000000000000c"+"00000000"+"0000000000" {
 		t.Errorf("it encodes to %s", got)
 	}
 	got, err := DecodeMark(value)

@@ -524,7 +524,7 @@ func (f *fetching) wait() bool {
 // WaysOut says what can be done about a changelog that is lost.
 const WaysOut = "Stop all instances, then: 1. restore the topic from a backup; or 2. write it " +
 	"back with \"geodither state rebuild-changelog\"; or 3. start once with " +
-	"--accept-lost-account: every account of ε starts at 0"
+	"--accept=lost-account: every account of ε starts at 0"
 
 // lostError returns the error of a lost changelog: what shows the loss, and what can be done.
 func (r *restoration) lostError() error {

@@ -100,17 +100,6 @@ func (k *marks) renames(m Mark) bool {
 	return len(k.names) > 0 && !bytes.Equal(m.Names, k.names)
 }
 
-// accept returns an error if this task must not go on after the last mark.
-func (k *marks) accept(m Mark, o Options) error {
-	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
-		return WithRemedy(err, Fatal)
-	}
-	if m.Open && k.other(m) && !o.AcceptSettings {
-		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
-	}
-	return nil
-}
-
 // CheckSource returns an ErrSource if a mark was written for an input topic with another id. It
 // returns nil if either id is unknown, that is, empty.
 func CheckSource(m Mark, source []byte) error {
@@ -148,7 +137,7 @@ func (e *SettingsError) Error() string {
 // Advice says what to do; see Facts.
 func (e *SettingsError) Advice() string {
 	return ": 1. start with the old settings and stop it cleanly (SIGTERM); or 2. start once " +
-		"with --accept-settings: readers of uncommitted data may see two releases of a fix"
+		"with --accept=settings: readers of uncommitted data may see two releases of a fix"
 }
 
 // Is matches ErrSettings.
@@ -170,3 +159,14 @@ var (
 	ErrAmended = errors.New("the settings were amended by the worker before this one, which this " +
 		"one cannot do")
 )
+
+// accept returns an error if this task must not go on after the last mark.
+func (k *marks) accept(m Mark, o Options) error {
+	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
+		return WithRemedy(err, Fatal)
+	}
+	if m.Open && k.other(m) && !o.AcceptSettings {
+		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
+	}
+	return nil
+}

@@ -239,11 +239,24 @@ func (s *simStore) Get(key []byte) ([]byte, error) {
 	if err := s.call("Get", func() {}); err != nil {
 		return nil, err
 	}
-	states, _, _ := s.contents()
-	if v, ok := states[string(key)]; ok {
-		s.given = []byte(v)
-	}
+	s.given = s.get(key)
 	return s.given, nil
+}
+
+// get returns the value of a key, of the mark too; nil if there is none.
+func (s *simStore) get(key []byte) (value []byte) {
+	for _, a := range s.applied {
+		if a.wipe {
+			value = nil
+			continue
+		}
+		for _, c := range a.changes {
+			if bytes.Equal(c.Key, key) {
+				value = c.Value
+			}
+		}
+	}
+	return bytes.Clone(value)
 }
 
 func (s *simStore) Reserved(name string, visit func(key, value []byte) error) error {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -245,7 +246,13 @@ func (f followStore) Positions() (Positions, bool, error) {
 	return at, found, nil
 }
 
-func (f followStore) Get([]byte) ([]byte, error) { panic("a standby needs no state") }
+func (f followStore) Get(key []byte) ([]byte, error) {
+	if !bytes.Equal(key, markKey) {
+		panic("a standby needs no state")
+	}
+	f.touch()
+	return f.s.store.get(key), nil
+}
 
 func (f followStore) Apply(changes []Change, at Positions) error {
 	f.touch()

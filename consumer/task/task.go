@@ -197,7 +197,7 @@ func (t *Task) renamed(m Mark) (bool, error) {
 		why = fmt.Sprintf("it was %.4x, now %.4x", m.Names, t.names)
 	}
 	return true, WithRemedy(fmt.Errorf("%w; %s: 1. set that key_file; or 2. start them at 0, "+
-		"with --accept-lost-account, once", ErrKept, why), Fatal)
+		"with --accept=lost-account, once", ErrKept, why), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.
@@ -278,7 +278,7 @@ func CheckInput(input, first, end, known int64) error {
 	switch {
 	case input < first:
 		return Advise(fmt.Errorf("%w: the group is at %d, the input begins at %d", ErrInputLost,
-			input, first), ": lengthen retention.ms, and start once with --skip-lost to go on "+
+			input, first), ": lengthen retention.ms, and start once with --accept=lost-records to go on "+
 			"without the records between")
 	case input > end:
 		return fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made again, "+
@@ -286,7 +286,7 @@ func CheckInput(input, first, end, known int64) error {
 	case known != none && known < input:
 		return Advise(fmt.Errorf("%w: it lost its end from offset %d on and has grown again; the "+
 			"group is at %d", ErrInputLost, known, input), ": look for a replica with the old "+
-			"end, or start once with --skip-lost to go on without the records between")
+			"end, or start once with --accept=lost-records to go on without the records between")
 	}
 	return nil
 }
@@ -315,33 +315,6 @@ const lookInterval = 10 * time.Second
 // Its store has to catch up.
 var errDisturbed = errors.New("somebody else has written to the changelog, as a command that " +
 	"erases users does: the partition is fenced and caught up")
-
-// disturbed returns an error if somebody else has written to the changelog. A task that has work to
-// do finds out by being fenced. An idle one would keep what it should forget until its next record.
-func (t *Task) disturbed(ctx context.Context) error {
-	now := t.o.Clock.Now()
-	if t.d.Eraser == nil || now.Sub(t.looked) < lookInterval {
-		return nil
-	}
-	t.looked = now
-	var end int64
-	err := t.retry(ctx, func() (err error) {
-		_, end, err = t.d.Changelog.Bounds(ctx)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the changelog's bounds: %w", err)
-	}
-	r := restoration{t: t}
-	err = r.scan(ctx, max(t.tail, t.checked), end, func(b Batch) error {
-		if len(b.Records) > 0 {
-			return WithRemedy(errDisturbed, Rebuild)
-		}
-		return nil
-	})
-	t.checked = max(t.checked, end)
-	return err
-}
 
 // settle cleans up after a cycle and decides whether the task ends. The result is what Run returns
 // then.
@@ -432,4 +405,31 @@ func withGrace(ctx context.Context, grace time.Duration) (work context.Context, 
 		stop()
 		cancel()
 	}
+}
+
+// disturbed returns an error if somebody else has written to the changelog. A task that has work to
+// do finds out by being fenced. An idle one would keep what it should forget until its next record.
+func (t *Task) disturbed(ctx context.Context) error {
+	now := t.o.Clock.Now()
+	if t.d.Eraser == nil || now.Sub(t.looked) < lookInterval {
+		return nil
+	}
+	t.looked = now
+	var end int64
+	err := t.retry(ctx, func() (err error) {
+		_, end, err = t.d.Changelog.Bounds(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the changelog's bounds: %w", err)
+	}
+	r := restoration{t: t}
+	err = r.scan(ctx, max(t.tail, t.checked), end, func(b Batch) error {
+		if len(b.Records) > 0 {
+			return WithRemedy(errDisturbed, Rebuild)
+		}
+		return nil
+	})
+	t.checked = max(t.checked, end)
+	return err
 }

@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"net"
+	"reflect"
+	"slices"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -102,3 +104,41 @@ func RackOf(client *kafka.Client) string {
 
 // defaultClientID is what brokers hear of a client that does not say its name.
 const defaultClientID = "geodither"
+
+// codes returns the codes for which a broker refused a request, or parts of it, each once. Of
+// answers that are read as bytes it knows those of a fetch and of a group's membership.
+func codes(res protocol.Message) (found []kafka.Error) {
+	add := func(code int16) {
+		if e := kafka.Error(code); e != 0 && !slices.Contains(found, e) {
+			found = append(found, e)
+		}
+	}
+	if hidden, ok := res.(*answer); ok {
+		res = hidden.Message
+	}
+	f, ok := res.(*Frame)
+	if !ok {
+		walkCodes(reflect.ValueOf(res), add)
+		return found
+	}
+	r := &Reader{Rest: f.Body}
+	switch {
+	case f.Key == protocol.Fetch && f.Version >= 7:
+		r.Int32() // throttle time
+		add(r.Int16())
+		r.Int32() // session
+		if r.Count(6) == 1 {
+			r.String() // topic
+			if r.Count(18) == 1 {
+				r.Int32() // partition
+				add(r.Int16())
+			}
+		}
+	case f.Key == protocol.JoinGroup, f.Key == protocol.SyncGroup, f.Key == protocol.Heartbeat,
+		f.Key == protocol.LeaveGroup:
+		r.SkipTags()
+		r.Int32() // throttle time
+		add(r.Int16())
+	}
+	return found
+}

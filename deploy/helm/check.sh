@@ -99,7 +99,7 @@ refused 'noiseKey.existingSecret: name the secret' -f examples/local.yaml --set 
 refused 'config.model: leave it out' -f examples/local.yaml --set config.model=m
 refused 'strimzi.cluster: name the Kafka' -f examples/strimzi.yaml --set strimzi.cluster=
 refused 'strimzi.enabled: leave it out' -f examples/strimzi.yaml --set command=counts
-refused 'runFlags: leave them out' -f examples/counts.yaml --set 'runFlags={--accept-lost-account}'
+refused 'runFlags: leave them out' -f examples/counts.yaml --set 'runFlags={--accept=lost-account}'
 refused 'command' -f examples/local.yaml --set command=sanitize
 refused "replica" -f examples/local.yaml --set replica=3
 refused 'http.port\|/http/port' -f examples/local.yaml --set http.port=80

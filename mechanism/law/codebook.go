@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
 
@@ -404,4 +405,26 @@ func (q *Quantizer) Metric() Metric {
 	side := q.grid.CellKM()
 	across := grid.Point{X: float64(q.grid.Width()-1) * side, Y: float64(q.grid.Height()-1) * side}
 	return Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
+}
+
+// otherWeight returns T = ⌈2⁶⁴/L⌉ for a lower bound L of e^ε that is less than a part in
+// 2¹⁰⁰ too small, so 2⁶⁴/T ≤ L ≤ e^ε. ε is the fraction p/q that its shortest
+// decimal stands for. L is the exponential series in units of 2⁻¹⁹², each term rounded down;
+// it ends where a term is below one unit. From ε = 45 on T is 1.
+func otherWeight(epsilon float64) uint64 {
+	const unit = 192
+	p, q, err := exactEpsilon(epsilon)
+	if err != nil {
+		panic("law: " + err.Error())
+	}
+	term := new(big.Int).Lsh(big.NewInt(1), unit)
+	sum := new(big.Int).Set(term)
+	for k := uint64(1); term.Sign() > 0; k++ {
+		term.Mul(term, new(big.Int).SetUint64(p))
+		term.Quo(term, new(big.Int).Mul(new(big.Int).SetUint64(q), new(big.Int).SetUint64(k)))
+		sum.Add(sum, term)
+	}
+	t := new(big.Int).Lsh(big.NewInt(1), unit+64)
+	t.Add(t, sum).Sub(t, big.NewInt(1))
+	return t.Quo(t, sum).Uint64()
 }

@@ -48,11 +48,6 @@ func (h *SensitivityHull) OfPoints(places []grid.Point) {
 	h.sum, h.ell1 = dx+dy, convex.Diameter1(hull)
 }
 
-// site returns the column and row of a cell of the set's grid.
-func (h *SensitivityHull) site(c grid.Cell) convex.Lattice {
-	return convex.Lattice{X: int64(h.needGrid().Column(c)), Y: int64(h.grid.Row(c))}
-}
-
 // centre returns the centre of a cell of the set's grid in kilometres.
 func (h *SensitivityHull) centre(c grid.Cell) grid.Point { return h.needGrid().Centre(c) }
 
@@ -73,3 +68,8 @@ func (h *SensitivityHull) Extents() float64 { return h.sum }
 // Diameter1 returns the greatest ℓ1 distance of two places of the set in kilometres: the tight
 // sensitivity of Laplace noise.
 func (h *SensitivityHull) Diameter1() float64 { return h.ell1 }
+
+// site returns the column and row of a cell of the set's grid.
+func (h *SensitivityHull) site(c grid.Cell) convex.Lattice {
+	return convex.Lattice{X: int64(h.needGrid().Column(c)), Y: int64(h.grid.Row(c))}
+}

@@ -64,15 +64,6 @@ func WrapUsage(root *cobra.Command) {
 	})
 }
 
-// isFlag reports whether a word would be read as a flag: --seed, --seed=3, a misspelt --sed, -c, or
-// -cFILE. A file of such a name is written ./--seed.
-func isFlag(flags *pflag.FlagSet, word string) bool {
-	if strings.HasPrefix(word, "--") {
-		return true
-	}
-	return len(word) > 1 && word[0] == '-' && flags.ShorthandLookup(word[1:2]) != nil
-}
-
 // Nearest returns the known words that differ least from a word. A word that is near many others is
 // near none.
 func Nearest(word string, known []string) (near []string) {

@@ -39,6 +39,7 @@ package counting
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 
@@ -129,3 +130,12 @@ func (s Settings) DueMS(afterMS int64, target int32, partitions int) int64 {
 
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }
+
+// Fingerprint stands for the settings, whichever the source is.
+func (s Settings) Fingerprint() string {
+	s.Source = ""
+	return fmt.Sprintf("%x", s.digest())
+}
+
+// Validate returns an error about settings that cannot be used.
+func (s Settings) Validate() error { return errors.Join(s.Settings.Validate(), s.check()) }

@@ -1,22 +1,11 @@
 package counting
 
 import (
-	"errors"
-	"fmt"
 	"math"
 
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/schemas"
 )
-
-// Fingerprint stands for the settings, whichever the source is.
-func (s Settings) Fingerprint() string {
-	s.Source = ""
-	return fmt.Sprintf("%x", s.digest())
-}
-
-// Validate returns an error about settings that cannot be used.
-func (s Settings) Validate() error { return errors.Join(s.Settings.Validate(), s.check()) }
 
 // Record returns the record of one zone of a window that p has published under these settings.
 func Record(

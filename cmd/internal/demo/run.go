@@ -2,6 +2,8 @@ package demo
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -570,4 +572,64 @@ func spoil(item feedItem, i int) feedItem {
 		item.key = []byte("somebody-else")
 	}
 	return item
+}
+
+// run feeds all items. The Kafka timestamp is the event time, so that two runs write the same
+// records.
+func (f *sampleFeed) run(ctx context.Context) feedResult {
+	began, first := time.Now(), f.items[0].timeMS
+	for _, item := range f.items {
+		if f.speed > 0 {
+			due := began.Add(
+				time.Duration(float64(item.timeMS-first) / f.speed * float64(time.Millisecond)))
+			if wait := time.Until(due); wait > 0 {
+				if err := f.flush(ctx); err != nil {
+					return feedResult{f.sent.Load(), err}
+				}
+				if err := cli.Sleep(ctx, wait); err != nil {
+					return feedResult{f.sent.Load(), err}
+				}
+			}
+		}
+		if err := f.feeder.Add(ctx, item.key, item.value, item.timeMS); err != nil {
+			return feedResult{f.sent.Load(), err}
+		}
+		f.at.Store(item.timeMS)
+		f.sent.Store(f.feeder.Sent())
+	}
+	err := f.flush(ctx)
+	return feedResult{f.sent.Load(), err}
+}
+
+// answers counts the records and dead letters that came back.
+func (s *scoreboard) answers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out + s.dead
+}
+
+// count writes the scoreboard's counts into a report.
+func (s *scoreboard) count(r *Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.RecordsOut, r.DeadLetters = s.out, s.dead
+	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases,
+		s.repeats, s.predicted, s.late
+	all := sha256.New()
+	for _, p := range s.partitions() {
+		all.Write(s.scores[p].digest.hash.Sum(nil))
+	}
+	r.SanitizedSHA256 = hex.EncodeToString(all.Sum(nil))
+}
+
+// distances writes the distances to the truth into a report.
+func (s *scoreboard) distances(r *Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all trial.Score
+	for _, p := range s.partitions() {
+		all.Merge(&s.scores[p].metrics)
+	}
+	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = all.Release.RMS(), all.Estimate.RMS(),
+		all.Blind.RMS()
 }

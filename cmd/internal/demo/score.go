@@ -3,7 +3,6 @@ package demo
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"maps"
@@ -58,13 +57,6 @@ func newScoreboard(
 		s.truth[fleet.FixID(f.UserID, f.Timestamp)] = f
 	}
 	return s, err
-}
-
-// answers counts the records and dead letters that came back.
-func (s *scoreboard) answers() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out + s.dead
 }
 
 // sanitized counts one record of the sanitized topic. A record that answers no fix is an error.
@@ -173,32 +165,6 @@ type Report struct {
 	SanitizedSHA256 string `json:"sanitized_sha256"`
 
 	cells int
-}
-
-// count writes the scoreboard's counts into a report.
-func (s *scoreboard) count(r *Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.RecordsOut, r.DeadLetters = s.out, s.dead
-	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases,
-		s.repeats, s.predicted, s.late
-	all := sha256.New()
-	for _, p := range s.partitions() {
-		all.Write(s.scores[p].digest.hash.Sum(nil))
-	}
-	r.SanitizedSHA256 = hex.EncodeToString(all.Sum(nil))
-}
-
-// distances writes the distances to the truth into a report.
-func (s *scoreboard) distances(r *Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all trial.Score
-	for _, p := range s.partitions() {
-		all.Merge(&s.scores[p].metrics)
-	}
-	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = all.Release.RMS(), all.Estimate.RMS(),
-		all.Blind.RMS()
 }
 
 // partitions are those with a record, in order.

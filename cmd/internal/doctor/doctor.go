@@ -702,7 +702,7 @@ func (d *examination) lastSettings(
 			open++
 		}
 	}
-	instead, made := "start once with --accept-settings", "releases are made"
+	instead, made := "start once with --accept=settings", "releases are made"
 	if d.command != run {
 		instead = "start with another smooth.group and topics.smoothed"
 		made = "records are smoothed"

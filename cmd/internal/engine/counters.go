@@ -284,46 +284,6 @@ func (t *Tally) SkippedBy(rules []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// outcome counts what came of one accepted fix. A late one is counted as a dead letter
-// elsewhere.
-func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
-	if o.Changed { // else the state is not stored, and is brought to its model again
-		switch migration {
-		case mechanism.PosteriorKept:
-			t.Moved++
-		case mechanism.StartedAnew:
-			t.Restarted++
-		case mechanism.Unchanged:
-		}
-	}
-	switch o.Kind {
-	case mechanism.Released:
-		t.Releases++
-		t.Epsilon += o.Epsilon
-		t.SetCells += int64(o.SetSize)
-		t.Sets.Add(o.SetSize)
-		if o.Drift {
-			t.Drifts++
-		}
-	case mechanism.Repeated:
-		t.Repeats++
-	case mechanism.Predicted:
-		t.Predictions++
-	case mechanism.Late:
-		t.Late++
-	case mechanism.Skipped:
-		t.Skipped++
-	case mechanism.Suppressed:
-		t.Suppressed++
-	}
-	if o.Kind.Published() {
-		t.RecordsOut++
-	}
-	if o.Exhausted {
-		t.Exhausted++
-	}
-}
-
 // Refuse counts a fix that is refused: a dead letter, or in "counts" one that does not count.
 func (t *Tally) Refuse(reason schemas.Reason, value []byte) {
 	t.DeadLetters++
@@ -331,23 +291,6 @@ func (t *Tally) Refuse(reason schemas.Reason, value []byte) {
 		t.Misplaced++
 	}
 	t.Refusals.Add(reason, value)
-}
-
-// smoothed counts a record that is written, and why it is as it was, if there is a reason. It cost
-// no ε: that was spent when it was released.
-func (t *Tally) smoothed(r *schemas.Sanitized, reason aggregate.Unsmoothed) {
-	t.RecordsOut++
-	switch r.Kind {
-	case schemas.KindReleased:
-		t.Releases++
-	case schemas.KindRepeated:
-		t.Repeats++
-	default:
-		t.Predictions++
-	}
-	if reason != "" {
-		t.Unsmoothed[slices.Index(aggregate.UnsmoothedReasons(), reason)]++
-	}
 }
 
 // place counts how an accepted fix, or one that was refused for it, lies to the map.
@@ -390,4 +333,61 @@ func (c *Counters) Snapshot() Tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total
+}
+
+// outcome counts what came of one accepted fix. A late one is counted as a dead letter
+// elsewhere.
+func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
+	if o.Changed { // else the state is not stored, and is brought to its model again
+		switch migration {
+		case mechanism.PosteriorKept:
+			t.Moved++
+		case mechanism.StartedAnew:
+			t.Restarted++
+		case mechanism.Unchanged:
+		}
+	}
+	switch o.Kind {
+	case mechanism.Released:
+		t.Releases++
+		t.Epsilon += o.Epsilon
+		t.SetCells += int64(o.SetSize)
+		t.Sets.Add(o.SetSize)
+		if o.Drift {
+			t.Drifts++
+		}
+	case mechanism.Repeated:
+		t.Repeats++
+	case mechanism.Predicted:
+		t.Predictions++
+	case mechanism.Late:
+		t.Late++
+	case mechanism.Skipped:
+		t.Skipped++
+	case mechanism.Suppressed:
+		t.Suppressed++
+	}
+	if o.Kind.Published() {
+		t.RecordsOut++
+	}
+	if o.Exhausted {
+		t.Exhausted++
+	}
+}
+
+// smoothed counts a record that is written, and why it is as it was, if there is a reason. It cost
+// no ε: that was spent when it was released.
+func (t *Tally) smoothed(r *schemas.Sanitized, reason aggregate.Unsmoothed) {
+	t.RecordsOut++
+	switch r.Kind {
+	case schemas.KindReleased:
+		t.Releases++
+	case schemas.KindRepeated:
+		t.Repeats++
+	default:
+		t.Predictions++
+	}
+	if reason != "" {
+		t.Unsmoothed[slices.Index(aggregate.UnsmoothedReasons(), reason)]++
+	}
 }

@@ -101,8 +101,8 @@ func (e *Eraser) Recall(kept []byte) (state, remains []byte, err error) {
 	return e.recalled, e.kept, nil
 }
 
-// Owes implements task.Eraser: whether some ε is in the account. The number of releases alone can be
-// lost with the key, because another key has other noise.
+// Owes implements task.Eraser: whether some ε is in the account. The number of releases alone can
+// be lost with the key, because another key has other noise.
 func (e *Eraser) Owes(kept []byte) (bool, error) {
 	k, err := DecodeKept(kept)
 	if err != nil {

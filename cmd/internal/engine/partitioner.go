@@ -1,13 +1,9 @@
 package engine
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"strings"
-
-	"github.com/geodither/geodither/consumer/task"
 )
 
 // Partitioner says how the producers of the raw topic choose a record's partition. A
@@ -81,25 +77,6 @@ func (p Partitioner) Partition(key []byte, partitions int) (partition int32, ok 
 	return 0, false
 }
 
-// PartitionerName names what puts a user's records into a partition of that many: the partitioner,
-// the number, and how keys spell user ids. Under another one users move away from their states, so
-// it is what marks hold (task.Options.Partitioner). In a topic of one partition nobody can move.
-func (s Settings) PartitionerName(partitions int) string {
-	if partitions == 1 {
-		return "one partition"
-	}
-	s = s.WithDefaults()
-	text := fmt.Sprintf("%s, %d partitions", s.Partitioner, partitions)
-	if m := s.Input.Mapping; m != nil && m.KeySpelling() != "" {
-		text += ", " + m.KeySpelling()
-	}
-	if len(text) <= task.MarkBytes {
-		return text
-	}
-	sum := sha256.Sum256([]byte(text)) // a spelling with the envelope of Connect is long
-	return fmt.Sprintf("%s… %x", strings.ToValidUTF8(text[:task.MarkBytes-12], ""), sum[:4])
-}
-
 // ErrTwoAccounts says that nothing keeps a user in one partition: in each, the user has an account.
 var ErrTwoAccounts = errors.New("a user in two partitions would have two accounts")
 
@@ -116,14 +93,6 @@ func OneAccount(by Partitioner, source Source, partitions int) error {
 			"keys (schemas/RECORDS.md, \"Keys\")", ErrTwoAccounts)
 	}
 	return nil
-}
-
-// OneAccount is the function OneAccount where releases have a budget, which an account is for.
-func (s Settings) OneAccount(partitions int) error {
-	if s = s.WithDefaults(); !s.Release.Budget.Limited() {
-		return nil
-	}
-	return OneAccount(s.Partitioner, s.Source(), partitions)
 }
 
 // Partition is one partition of the raw topic.

@@ -107,10 +107,10 @@ func TestKinds(t *testing.T) {
 					Epsilon: 1, WindowSteps: 2, Spent: mechanism.SpentSuppress,
 				}
 			},
-			[]int64{0, 60, 120},
-			"R+R",
+			[]int64{0, 60, 120, 180},
+			"R++R",
 			Tally{
-				RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Exhausted: 1, Epsilon: 2,
+				RecordsIn: 4, RecordsOut: 2, Releases: 2, Suppressed: 2, Exhausted: 2, Epsilon: 2,
 			},
 		},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
@@ -364,4 +365,31 @@ func (s Settings) KeyFingerprint() []byte {
 	mac := s.Key.MAC(noise.Fingerprint)
 	mac.Write([]byte(keyLabel))
 	return mac.Sum(nil)[:settingsSize]
+}
+
+// PartitionerName names what puts a user's records into a partition of that many: the partitioner,
+// the number, and how keys spell user ids. Under another one users move away from their states, so
+// it is what marks hold (task.Options.Partitioner). In a topic of one partition nobody can move.
+func (s Settings) PartitionerName(partitions int) string {
+	if partitions == 1 {
+		return "one partition"
+	}
+	s = s.WithDefaults()
+	text := fmt.Sprintf("%s, %d partitions", s.Partitioner, partitions)
+	if m := s.Input.Mapping; m != nil && m.KeySpelling() != "" {
+		text += ", " + m.KeySpelling()
+	}
+	if len(text) <= task.MarkBytes {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text)) // a spelling with the envelope of Connect is long
+	return fmt.Sprintf("%s… %x", strings.ToValidUTF8(text[:task.MarkBytes-12], ""), sum[:4])
+}
+
+// OneAccount is the function OneAccount where releases have a budget, which an account is for.
+func (s Settings) OneAccount(partitions int) error {
+	if s = s.WithDefaults(); !s.Release.Budget.Limited() {
+		return nil
+	}
+	return OneAccount(s.Partitioner, s.Source(), partitions)
 }

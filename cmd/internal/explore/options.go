@@ -3,8 +3,6 @@ package explore
 import (
 	"log/slog"
 	"time"
-
-	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // An answer is computed within answerTime. What took longer than writeTime could not be sent any
@@ -28,16 +26,4 @@ type Options struct {
 	// Outline is drawn below the maps; nil: the secret side of the sample has its streets.
 	Outline Outline
 	Logger  *slog.Logger
-}
-
-// maps are those that the page draws.
-func (o *Options) maps() []*grid.Grid {
-	var all []*grid.Grid
-	if o.Truth != nil {
-		all = append(all, o.Truth.model.Grid)
-	}
-	if o.Public != nil {
-		all = append(all, o.Public.model.Grid)
-	}
-	return all
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // DefaultListen is loopback, at a port that the system chooses.
@@ -166,4 +168,16 @@ func addressed(hostport, token string, known map[string]bool) bool {
 	}
 	ip := net.ParseIP(host)
 	return known[strings.ToLower(host)] || ip != nil && (ip.IsLoopback() || token != "")
+}
+
+// maps are those that the page draws.
+func (o *Options) maps() []*grid.Grid {
+	var all []*grid.Grid
+	if o.Truth != nil {
+		all = append(all, o.Truth.model.Grid)
+	}
+	if o.Public != nil {
+		all = append(all, o.Public.model.Grid)
+	}
+	return all
 }

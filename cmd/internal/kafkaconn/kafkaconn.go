@@ -237,3 +237,19 @@ func checkBroker(address string) error {
 	}
 	return fmt.Errorf("%q: %s", address, wrong)
 }
+
+// first returns the ends that come first, by whose certificate it is.
+func (e *ends) first() map[string]time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found := map[string]time.Time{}
+	if !e.client.IsZero() {
+		found["client"] = e.client
+	}
+	for _, end := range e.brokers {
+		if known, ok := found["broker"]; !ok || end.Before(known) {
+			found["broker"] = end
+		}
+	}
+	return found
+}

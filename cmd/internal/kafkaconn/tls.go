@@ -81,22 +81,6 @@ func (e *ends) set(broker string, end time.Time) {
 	e.brokers[broker] = end
 }
 
-// first returns the ends that come first, by whose certificate it is.
-func (e *ends) first() map[string]time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	found := map[string]time.Time{}
-	if !e.client.IsZero() {
-		found["client"] = e.client
-	}
-	for _, end := range e.brokers {
-		if known, ok := found["broker"]; !ok || end.Before(known) {
-			found["broker"] = end
-		}
-	}
-	return found
-}
-
 // readPool reads certificates of authorities; none for the system's.
 func readPool(key, path string) (*x509.CertPool, error) {
 	if path == "" {

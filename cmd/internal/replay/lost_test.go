@@ -27,7 +27,7 @@ func committed(tb testing.TB, _ *servicetest.World, o service.Options) []int64 {
 }
 
 // TestLostRecordsAreRemembered: a service that went on behind lost records had
-// states from before them. Nobody can have these again, whatever --skip-lost says by
+// states from before them. Nobody can have these again, whatever --accept=lost-records says by
 // then: a replay would be another release, and nothing can be verified.
 func TestLostRecordsAreRemembered(t *testing.T) {
 	w := atwork.Served(t, 20, 8)
@@ -49,13 +49,13 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "again"})
 		if !errors.Is(err, replay.ErrSpend) || plan.Identical ||
 			!strings.Contains(err.Error(), "lost") {
-			t.Errorf("with --skip-lost %v a replay is planned as %+v, %v", skip, plan, err)
+			t.Errorf("with --accept=lost-records %v a replay is planned as %+v, %v", skip, plan, err)
 		}
 		report := atwork.Verify(t, o)
 		for _, p := range report.Partitions {
 			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 ||
 				!strings.Contains(p.NotVerified[0], "lost") {
-				t.Errorf("with --skip-lost %v partition %d is reported as %+v",
+				t.Errorf("with --accept=lost-records %v partition %d is reported as %+v",
 					skip, p.Partition, p)
 			}
 		}

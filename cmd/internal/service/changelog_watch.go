@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
@@ -74,4 +75,23 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 			"soon begin to forget: %w", err)
 	}
 	return nil
+}
+
+// lookAtOutputs looks whether the topics of the output are there: a topic that gets a record a day
+// may be gone for as long.
+func (s *Service) lookAtOutputs(ctx context.Context) {
+	const caller = "watch"
+	names := s.options.Topics.Outputs()
+	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, names...)
+	var missing *admin.MissingTopicsError
+	if err != nil && !errors.As(err, &missing) {
+		return
+	}
+	for _, name := range names {
+		if missing != nil && slices.Contains(missing.Topics, name) {
+			s.outputs.failed(name, caller, missing)
+		} else {
+			s.outputs.written(name, caller)
+		}
+	}
 }

@@ -406,3 +406,17 @@ func (p *stage) Take() (t engine.Tally, next int64) {
 	}
 	return t, p.next
 }
+
+// LookFirst looks at the raw records with which a start would begin, in so many partitions, and
+// changes nothing. begun says that users may have states. An error is one that a start would end
+// with.
+func (s *Service) LookFirst(ctx context.Context, partitions int, begun bool) error {
+	s.partitions = int32(partitions)
+	if j, counts := s.job.(*countingJob); counts {
+		err := s.patiently(ctx, func() error { return j.find(ctx, s.client, s.patience) })
+		if err != nil {
+			return err
+		}
+	}
+	return s.lookAtRaw(ctx, begun)
+}

@@ -56,13 +56,13 @@ func TestCutChangelog(t *testing.T) {
 	}
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
-	err := fails(t, other, "restore the topic", "rebuild-changelog", "--accept-lost-account",
+	err := fails(t, other, "restore the topic", "rebuild-changelog", "--accept=lost-account",
 		"account of ε starts at 0")
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
 	if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
+		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)

@@ -102,7 +102,9 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 		Records: []producer.Record{
 			{Key: rec.Key, Value: []byte("\x01\x03 no state"), Timestamp: servicetest.StartMS},
 			{
-				Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{}),
+				Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{
+					Partitioner: atwork.Options(w, "bad").PartitionerName(servicetest.Partitions),
+				}),
 				Timestamp: servicetest.StartMS,
 			},
 		},
@@ -143,6 +145,7 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 				Key: []byte(task.MarkKey),
 				Value: task.AppendMark(nil, task.Mark{
 					Open: true, Settings: before.Fingerprint(),
+					Partitioner: o.PartitionerName(servicetest.Partitions),
 				}),
 				Timestamp: servicetest.StartMS,
 			}},
@@ -150,7 +153,7 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 		servicetest.OK(t, err)
 	}
 	w.Feed(t)
-	err := fails(t, o, "--accept-settings", "What differs: release.epsilon")
+	err := fails(t, o, "--accept=settings", "What differs: release.epsilon")
 	if !errors.Is(err, task.ErrSettings) {
 		t.Errorf("the error is %v", err)
 	}

@@ -188,7 +188,7 @@ func TestFollowingLost(t *testing.T) {
 	for name, lost := range map[string]followers{"the group": f, "another group": other} {
 		r, _ := lost.start(t, name)
 		err := r.Wait(t)
-		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "accept-lost") ||
+		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "--accept=") ||
 			!strings.Contains(err.Error(), "and start with what is new") {
 			t.Errorf("%s: the error is %v", name, err)
 		}

@@ -52,7 +52,7 @@ func TestLostChangelog(t *testing.T) {
 				t.Fatalf("the service ends with %v", err)
 			}
 			for _, part := range []string{
-				"restore the topic", "rebuild-changelog", "--accept-lost-account",
+				"restore the topic", "rebuild-changelog", "--accept=lost-account",
 				"account of ε starts at 0",
 			} {
 				if !strings.Contains(err.Error(), part) {
@@ -156,7 +156,7 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 	}
 	o.AcceptLost = false
 	if err := fails(t, o, "the state folder",
-		"--accept-lost-account"); !errors.Is(err, task.ErrLost) {
+		"--accept=lost-account"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
 	plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),

@@ -169,9 +169,9 @@ func (o *observer) Restored(r task.Restore) {
 	o.dropped = engine.Tally{}
 	o.counters.Book(engine.Tally{Restored: int64(r.Records)})
 	if r.Assumed {
-		o.log.Warn("--accept-lost-account is set and the changelog is empty: every user's account "+
+		o.log.Warn("--accept=lost-account is set and the changelog is empty: every user's account "+
 			"of ε begins at 0 here and adds to what was spent before; a further fix of a step "+
-			"that was released already is released once more. Take --accept-lost-account out now",
+			"that was released already is released once more. Take --accept=lost-account out now",
 			"input_offset", r.Input)
 	}
 	if r.Wiped != "" && r.Marked && r.From > 0 {
@@ -181,7 +181,7 @@ func (o *observer) Restored(r task.Restore) {
 		o.changes.warn(o.log, r)
 	}
 	if r.OtherSettings && r.Mark.Open {
-		o.log.Warn("--accept-settings is set and the last worker ended in the middle of its work "+
+		o.log.Warn("--accept=settings is set and the last worker ended in the middle of its work "+
 			"under other settings: readers of uncommitted data may see two releases of some fixes",
 			"input_offset", r.Input)
 	}

@@ -2,9 +2,7 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -114,25 +111,6 @@ func (o *outputs) unwritten() map[string]monitor.Unwritten {
 		}
 	}
 	return found
-}
-
-// lookAtOutputs looks whether the topics of the output are there: a topic that gets a record a day
-// may be gone for as long.
-func (s *Service) lookAtOutputs(ctx context.Context) {
-	const caller = "watch"
-	names := s.options.Topics.Outputs()
-	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, names...)
-	var missing *admin.MissingTopicsError
-	if err != nil && !errors.As(err, &missing) {
-		return
-	}
-	for _, name := range names {
-		if missing != nil && slices.Contains(missing.Topics, name) {
-			s.outputs.failed(name, caller, missing)
-		} else {
-			s.outputs.written(name, caller)
-		}
-	}
 }
 
 // growing returns what keeps up the lag of a partition while its task waits for an output, and so

@@ -157,7 +157,7 @@ func (p *probation) verdict() error {
 	}
 	if why := p.sample.Hopeless(leastJudged); why != "" {
 		p.board.Holds(why)
-		return fmt.Errorf("%w: in %s %s; or start once with --accept-refused", ErrRefused, p.topic,
+		return fmt.Errorf("%w: in %s %s; or start once with --accept=refused", ErrRefused, p.topic,
 			why)
 	}
 	all, _ := p.sample.judged()
@@ -207,27 +207,13 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 		return err
 	})
 	if errors.Is(err, task.ErrPartitioner) && s.options.AcceptLost {
-		s.log.Warn("--accept-lost-account is set and topics.partitioner has changed: the accounts "+
+		s.log.Warn("--accept=lost-account is set and topics.partitioner has changed: the accounts "+
 			"of ε of users who move to another partition start at 0 and add to what was "+
 			"spent before", "cause", task.Facts(err))
 		err = nil
 	}
 	if err != nil {
 		return err
-	}
-	return s.lookAtRaw(ctx, begun)
-}
-
-// LookFirst looks at the raw records with which a start would begin, in so many partitions, and
-// changes nothing. begun says that users may have states. An error is one that a start would end
-// with.
-func (s *Service) LookFirst(ctx context.Context, partitions int, begun bool) error {
-	s.partitions = int32(partitions)
-	if j, counts := s.job.(*countingJob); counts {
-		err := s.patiently(ctx, func() error { return j.find(ctx, s.client, s.patience) })
-		if err != nil {
-			return err
-		}
 	}
 	return s.lookAtRaw(ctx, begun)
 }
@@ -357,7 +343,7 @@ func (s *Service) firstOffset(
 // guarded is an input whose records are looked at before any of them is processed, as
 // long as the raw topic is on probation. When the verdict is against the topic, it has
 // the service stop and delivers nothing more: the tasks end as at a signal, with what was
-// delivered before, so the settings can be changed afterwards without --accept-settings.
+// delivered before, so the settings can be changed afterwards without --accept=settings.
 type guarded struct {
 	*partitionLog
 	probation *probation

@@ -62,7 +62,7 @@ func TestRegrownRawTopic(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 	regrown(cluster, 1, 1)
 	elect()
-	for _, err := range []error{r.Wait(t), fails(t, o, "has grown again", "--skip-lost")} {
+	for _, err := range []error{r.Wait(t), fails(t, o, "has grown again", "--accept=lost-records")} {
 		if !errors.Is(err, task.ErrInputLost) {
 			t.Errorf("the service ended with %v", err)
 		}

@@ -177,10 +177,10 @@ func (s *Service) announce() {
 		flag string
 		set  bool
 	}{
-		{"--accept-lost-account", s.options.AcceptLost},
-		{"--accept-settings", s.options.AcceptSettings},
-		{"--skip-lost", s.options.SkipLost},
-		{"--accept-refused", s.options.AcceptRefused},
+		{"--accept=lost-account", s.options.AcceptLost},
+		{"--accept=settings", s.options.AcceptSettings},
+		{"--accept=lost-records", s.options.SkipLost},
+		{"--accept=refused", s.options.AcceptRefused},
 	} {
 		if once.set {
 			s.log.Warn("a flag for one start is set: take it out, or the next loss goes on unseen",

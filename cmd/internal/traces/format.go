@@ -2,7 +2,6 @@ package traces
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -282,22 +281,6 @@ func split(fields [][]byte, line []byte, separator byte) bool {
 	return true
 }
 
-// maxCheckIns bounds a user's run of check-ins, which is held in memory (24 bytes each). The
-// longest in Gowalla has 2,175.
-const maxCheckIns = 1 << 20
-
-// checkIn is a fix of the user whose run is being gathered.
-type checkIn struct {
-	ms                  int64
-	latitude, longitude float64
-}
-
-// run is the check-ins of one user in successive lines.
-type run struct {
-	user     string
-	checkIns []checkIn
-}
-
 // readGowalla reads check-ins, of which each user's newest comes first, and emits each user's
 // oldest first.
 func readGowalla(p *pass) error {
@@ -333,26 +316,6 @@ func readGowalla(p *pass) error {
 			fix.Timestamp, fix.Latitude, fix.Longitude,
 		})
 	}
-}
-
-// emitRun emits a run, oldest first, and empties it. It reverses the order of check-ins of the
-// same second too.
-func emitRun(p *pass, r *run) error {
-	slices.Reverse(r.checkIns)
-	byTime := func(a, b checkIn) int { return cmp.Compare(a.ms, b.ms) }
-	if !slices.IsSortedFunc(r.checkIns, byTime) {
-		slices.SortStableFunc(r.checkIns, byTime)
-	}
-	for _, c := range r.checkIns {
-		fix := schemas.Raw{
-			UserID: r.user, Timestamp: c.ms, Latitude: c.latitude, Longitude: c.longitude,
-		}
-		if !p.yield(fix, nil) {
-			return errStopped
-		}
-	}
-	r.checkIns = r.checkIns[:0]
-	return nil
 }
 
 // parseCheckIn reads user, time, latitude, longitude and location id, separated

@@ -74,7 +74,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	slices.Sort(rows)
 	want := []string{
 		reasonColumns, reasonTimestamp, reasonSeconds, reasonNumber, reasonQuotes, reasonEmptyFile,
-		reasonNoGeolife,
+		reasonNoGeolife, reasonNoKey,
 	}
 	slices.Sort(want)
 	if !slices.Equal(rows, want) {

@@ -422,7 +422,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("the raw topic begins at offset %d now, and processing began at %d: "+
 			"retention has removed what the results were made of", first, c.from)
 	case c.changelog.Mark.Lost:
-		c.unverified("processing went on at raw offset %d after a loss (--skip-lost), or was "+
+		c.unverified("processing went on at raw offset %d after a loss (--accept=lost-records), or was "+
 			"carried over to another raw topic: results depend on records that are not there",
 			c.changelog.Mark.Origin)
 	case c.changelog.Marked && len(c.changelog.Mark.Settings) > 0 &&

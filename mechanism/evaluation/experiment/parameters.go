@@ -125,6 +125,33 @@ func frontier(p *Page, d *Data, chosen []Experiment) (best []reached) {
 	return best
 }
 
+// means says in three sentences what the least errors of a data set mean. Its traces have n
+// timestamps on average, and blind is off by alone.
+func means(d *Data, best []reached, alone float64, n int) string {
+	km := func(x float64) string { return report.Short(x) + " km" }
+	of := func(r reached) string { return r.Label() + ", " + km(r.error.Value) }
+	text := fmt.Sprintf("%s: without any release the model's guess is off by %s. ",
+		strings.TrimSuffix(d.Title, "."), km(alone))
+	worth := slices.IndexFunc(best, func(r reached) bool {
+		return r.error.Value <= (1-trial.LeastGain)*alone
+	})
+	if worth < 0 {
+		text += fmt.Sprintf("No ε that was measured takes %.0f %% of that away, so these releases "+
+			"tell about the fleet and not about one user. ", 100*trial.LeastGain)
+	} else {
+		text += fmt.Sprintf("The smallest ε at every timestamp that takes at least %.0f %% of "+
+			"that away is %s (%s). ", 100*trial.LeastGain, report.Short(best[worth].Epsilon),
+			of(best[worth]))
+	}
+	last := best[len(best)-1]
+	text += fmt.Sprintf("The largest, ε = %s (%s), costs Σε = %s over a trace of %d timestamps",
+		report.Short(last.Epsilon), of(last), report.Short(last.Epsilon*float64(n)), n)
+	if last.Epsilon*float64(n) > mechanism.HighEpsilonDay {
+		text += ", which is hardly a limit on what all of them tell together"
+	}
+	return text + "."
+}
+
 // meaning adds what a report opens with: the least error at each Σε of a trace, a panel for each
 // data set, and what it means. It adds nothing where no experiment has measured that.
 func meaning(p *Page, chosen []Experiment) {
@@ -169,31 +196,4 @@ func meaning(p *Page, chosen []Experiment) {
 	p.Add(report.Text("To see such releases on a map, run \"geodither explore\" (with --model " +
 		"FILE and the traces, if they are yours), and append this to the address that it prints: " +
 		strings.Join(seen, "; ") + "."))
-}
-
-// means says in three sentences what the least errors of a data set mean. Its traces have n
-// timestamps on average, and blind is off by alone.
-func means(d *Data, best []reached, alone float64, n int) string {
-	km := func(x float64) string { return report.Short(x) + " km" }
-	of := func(r reached) string { return r.Label() + ", " + km(r.error.Value) }
-	text := fmt.Sprintf("%s: without any release the model's guess is off by %s. ",
-		strings.TrimSuffix(d.Title, "."), km(alone))
-	worth := slices.IndexFunc(best, func(r reached) bool {
-		return r.error.Value <= (1-trial.LeastGain)*alone
-	})
-	if worth < 0 {
-		text += fmt.Sprintf("No ε that was measured takes %.0f %% of that away, so these releases "+
-			"tell about the fleet and not about one user. ", 100*trial.LeastGain)
-	} else {
-		text += fmt.Sprintf("The smallest ε at every timestamp that takes at least %.0f %% of "+
-			"that away is %s (%s). ", 100*trial.LeastGain, report.Short(best[worth].Epsilon),
-			of(best[worth]))
-	}
-	last := best[len(best)-1]
-	text += fmt.Sprintf("The largest, ε = %s (%s), costs Σε = %s over a trace of %d timestamps",
-		report.Short(last.Epsilon), of(last), report.Short(last.Epsilon*float64(n)), n)
-	if last.Epsilon*float64(n) > mechanism.HighEpsilonDay {
-		text += ", which is hardly a limit on what all of them tell together"
-	}
-	return text + "."
 }

@@ -322,7 +322,9 @@ func TestWords(t *testing.T) {
 		{1, 1, 1.6, "the fleet, not one user", "60 % worse: expect that", hardly},
 	} {
 		p := Outcome{
-			Setting:  Setting{Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day},
+			Setting: Setting{
+				Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day, Step: time.Minute,
+			},
 			MedianKM: c.median, MeanKM: c.mean, BlindKM: 2, BlindMeanKM: 2, Users: 20,
 		}
 		others := p

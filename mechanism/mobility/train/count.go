@@ -119,3 +119,13 @@ func capped(list []Pair, limit int) []Pair {
 	}
 	return list
 }
+
+// dropped counts a user's records that are left out.
+func (t tracer) dropped(v *visits) (n int64) {
+	for i := range v.records {
+		if t.drops(&v.records[i]) {
+			n++
+		}
+	}
+	return n
+}

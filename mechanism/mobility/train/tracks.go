@@ -99,16 +99,6 @@ func (t tracer) drops(v *visit) bool {
 		t.options.Interpolate && t.shared.has(v.step, t.stepMS, v.first)
 }
 
-// dropped counts a user's records that are left out.
-func (t tracer) dropped(v *visits) (n int64) {
-	for i := range v.records {
-		if t.drops(&v.records[i]) {
-			n++
-		}
-	}
-	return n
-}
-
 // interpolated returns the place at the end of each step: on the straight line between the last fix
 // before it and the first fix at or after it, where these are at most MaxGap apart.
 //
@@ -157,4 +147,8 @@ func (t tracer) linked(a, b visit) bool {
 // gapMS is the time from a's last fix to b's first one.
 func (t tracer) gapMS(a, b visit) int64 {
 	return (b.step-a.step)*t.stepMS + int64(b.first.ms) - int64(a.last.ms)
+}
+
+func (p point) cell(g *grid.Grid) grid.Cell {
+	return g.Locate(float64(p.lat)/pointsPerDegree, float64(p.lon)/pointsPerDegree)
 }

@@ -226,10 +226,6 @@ func pointOf(f Fix, ms int64) point {
 	return point{int32(ms), degrees(f.Lat), degrees(f.Lon)}
 }
 
-func (p point) cell(g *grid.Grid) grid.Cell {
-	return g.Locate(float64(p.lat)/pointsPerDegree, float64(p.lon)/pointsPerDegree)
-}
-
 func (p point) compare(q point) int {
 	return cmp.Or(cmp.Compare(p.ms, q.ms), cmp.Compare(p.lat, q.lat), cmp.Compare(p.lon, q.lon))
 }

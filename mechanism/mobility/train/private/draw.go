@@ -67,7 +67,3 @@ func userName(user string) []byte {
 func levelName(side int) []byte {
 	return fmt.Appendf(nil, "geodither private training: noise of blocks of %d", side)
 }
-
-func rowName(class, y int) []byte {
-	return fmt.Appendf(nil, "geodither private training: noise of class %d, row %d", class, y)
-}

@@ -2,6 +2,7 @@ package private
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -243,4 +244,8 @@ func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 		own.values[i] *= rest / total
 	}
 	train.QuantizeRow(own.values, rest)
+}
+
+func rowName(class, y int) []byte {
+	return fmt.Appendf(nil, "geodither private training: noise of class %d, row %d", class, y)
 }
