@@ -85,6 +85,7 @@ type Fetcher struct {
 	leader    int32     // wire.AnyBroker while it is not known
 	near      int32     // the replica to read from; wire.AnyBroker: the leader
 	nearUntil time.Time // when to ask the leader again for one
+	epochs    *bool     // the brokers tell where leader epochs end; nil: not asked yet
 	buf       []byte
 	records   []Record
 	aborted   []aborted

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 )
 
@@ -37,11 +39,14 @@ const noEpoch = -1
 // EpochEnd asks the leader where the records of a leader epoch and of all earlier ones end in its
 // log: at the first record of a later epoch, or at the log's end. A reader that was beyond that has
 // read records that are not in the log any more (KIP-320). It returns -1 if the leader does not
-// know or epoch is -1, and 0 if the epoch is later than the leader's own: then the log is not the
-// one in which a reader has seen that epoch.
+// know, epoch is -1 or the brokers are older than Kafka 2.8, and 0 if the epoch is later than the
+// leader's own: then the log is not the one in which a reader has seen that epoch.
 func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err error) {
 	if epoch < 0 {
 		return noEpoch, nil
+	}
+	if able, err := f.knowsEpochs(ctx); err != nil || !able {
+		return noEpoch, err
 	}
 	op := fmt.Sprintf("find the end of leader epoch %d of %s/%d", epoch, f.topic, f.partition)
 	err = f.atLeader(ctx, func(ctx context.Context) error {
@@ -61,7 +66,37 @@ func (f *Fetcher) EpochEnd(ctx context.Context, epoch int32) (end int64, err err
 	return end, err
 }
 
-// askEpochEnd sends OffsetForLeaderEpoch version 4, which kafka-go lacks:
+// epochVersion is the version of OffsetForLeaderEpoch that is asked: the first in Kafka 2.8.
+const epochVersion = 4
+
+// knowsEpochs reports whether brokers answer to epochVersion. One that does not would close the
+// connection, which looks as if it were away.
+func (f *Fetcher) knowsEpochs(ctx context.Context) (bool, error) {
+	if f.epochs == nil {
+		op := fmt.Sprintf("ask which versions the brokers of %s/%d know", f.topic, f.partition)
+		err := f.options.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+			answer, err := wire.Ask[*apiversions.Response](ctx, f.client, wire.Exchange{
+				Op: op, Message: &apiversions.Request{}, To: wire.AnyBroker,
+				Timeout: o.RequestTimeout,
+			})
+			if err != nil {
+				return err
+			}
+			able := slices.ContainsFunc(answer.ApiKeys, func(k apiversions.ApiKeyResponse) bool {
+				return k.ApiKey == int16(protocol.OffsetForLeaderEpoch) &&
+					k.MinVersion <= epochVersion && epochVersion <= k.MaxVersion
+			})
+			f.epochs = &able
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return *f.epochs, nil
+}
+
+// askEpochEnd sends OffsetForLeaderEpoch, which kafka-go lacks:
 //
 //	replica 4 | topics array of (name |
 //	  partitions array of (index 4 | current epoch 4 | leader epoch 4 | tags) | tags) | tags
@@ -71,7 +106,7 @@ func (f *Fetcher) askEpochEnd(ctx context.Context, op string, current, epoch int
 	end int64, err error,
 ) {
 	const consumer = -1 // in the place of a replica
-	q := wire.NewRequest(protocol.OffsetForLeaderEpoch, 4).Int32(consumer)
+	q := wire.NewRequest(protocol.OffsetForLeaderEpoch, epochVersion).Int32(consumer)
 	q.Count(1).String(f.topic).Count(1).Int32(f.partition).Int32(current).Int32(epoch).End()
 	answer, err := wire.Ask[*wire.Frame](ctx, f.client, wire.Exchange{
 		Op: op, Message: q.End().End(), To: f.leader, Timeout: f.options.RequestTimeout,

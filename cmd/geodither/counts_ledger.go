@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -74,11 +75,15 @@ func (l ledgerLine) differences(other ledgerLine) string {
 
 const (
 	ledgerExtension = ".counts"
-	ledgerHead      = "geodither ledger of counts 1"
+	ledgerHead      = "geodither ledger of counts 2"
 )
 
 // openCountsLedger reads the ledger of a key file. Without a file there is none yet.
 func openCountsLedger(keyFile string) (*countsLedger, error) {
+	// A link to a key is that key, and so is its ledger.
+	if file, err := filepath.EvalSymlinks(keyFile); err == nil {
+		keyFile = file
+	}
 	l := &countsLedger{path: keyFile + ledgerExtension}
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -110,7 +115,8 @@ func (l *countsLedger) read() error {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if lines[0] != ledgerHead {
 		return fmt.Errorf("%s is no ledger of counts that this program knows: restore it from a "+
-			"copy", l.path)
+			"copy. Where another version of geodither wrote it, publish with a new key, at a further "+
+			"ε for days that were published", l.path)
 	}
 	for i, text := range lines[1:] {
 		var line ledgerLine

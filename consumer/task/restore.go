@@ -593,9 +593,22 @@ func diverged(committed, input int64) error {
 			"rebuild-changelog\": nothing is published twice; 2. if somebody moved the group, set "+
 			"its offset to %d", input)
 	}
-	return Advise(fmt.Errorf("%w: the group is at %d, the changelog at %d", ErrDiverged, committed,
-		input), advice)
+	return Advise(&DivergedError{committed, input}, advice)
 }
+
+// DivergedError is ErrDiverged with both input offsets: the group's committed one, and that of the
+// changelog's last mark. A group that is ahead shows a changelog that lost its end, or a group that
+// was moved; one that is behind was moved.
+type DivergedError struct{ Committed, Input int64 }
+
+// Error says both.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("%v: the group is at %d, the changelog at %d", ErrDiverged, e.Committed,
+		e.Input)
+}
+
+// Unwrap returns ErrDiverged.
+func (e *DivergedError) Unwrap() error { return ErrDiverged }
 
 // tooSlow returns the error of a full replay that took so long that tombstones may be gone.
 func (r *restoration) tooSlow() error {

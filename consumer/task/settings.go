@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,7 @@ func (k *marks) found(m Mark, found, lost bool, next, stable int64) {
 		k.mark = Mark{Origin: next, Since: next}
 	} else if lost {
 		k.mark.Origin, k.mark.Since, k.mark.Lost = next, max(m.Since, next), true
+		k.mark.Published = 0 // what lies there now may be other records
 	}
 	k.opened = found && k.nextMark(next, true).sameBut(m)
 	k.seen, k.unsettled = none, false
@@ -87,8 +89,11 @@ func (k *marks) nextMark(next int64, open bool) Mark {
 }
 
 // closes reports whether a mark at next may say that nothing is left behind: everything is
-// committed that a reader of uncommitted data can have seen.
-func (k *marks) closes(next int64) bool { return next >= k.seen && !k.unsettled }
+// committed that a reader of uncommitted data can have seen, or that was published before the
+// changelog was written back.
+func (k *marks) closes(next int64) bool {
+	return next >= max(k.seen, k.mark.Published) && !k.unsettled
+}
 
 // other reports whether a mark is known to be of other settings than the task's.
 func (k *marks) other(m Mark) bool {
@@ -118,8 +123,9 @@ func CheckPartitioner(m Mark, partitioner string) error {
 	if partitioner == "" || m.Partitioner == partitioner {
 		return nil
 	}
-	return Advise(fmt.Errorf("%w: from \"%s\" to \"%s\"", ErrPartitioner, m.Partitioner, partitioner),
-		": put that back, or see ONCALL.md, \"Another partitioner\"")
+	return Advise(fmt.Errorf("%w: the changelog says \"%s\", and the config and topic \"%s\"",
+		ErrPartitioner, cmp.Or(m.Partitioner, "not known"), partitioner),
+		": undo the change, or see ONCALL.md, \"Another partitioner\"")
 }
 
 // SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.

@@ -170,9 +170,9 @@ func (d *examination) expired(ctx context.Context, partitions int) {
 		}
 		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err == nil && found && mark.Input > 0 {
-			d.add("group", Failure, "partition %d: %s has states up to offset %d, and group %s has "+
-				"no offset: it expired (offsets.retention.minutes) or was deleted. Set it to %[3]d",
-				n, d.o.Topics.Changelog, mark.Input, d.o.Group)
+			d.add("group", Warning, "partition %d: %s has states up to offset %d, and group %s has "+
+				"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes on "+
+				"at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
 			return
 		}
 	}

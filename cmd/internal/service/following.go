@@ -79,7 +79,9 @@ func (j *following) explained(err error) error {
 // lostInput says what a fatal error of a job without accounts of ε means, if its states or its
 // input are lost, or of other settings.
 func lostInput(own Fingerprints, o Options, err error) (what string, found bool) {
-	switch before := (*task.SettingsError)(nil); {
+	var before *task.SettingsError
+	var apart *task.DivergedError
+	switch {
 	case errors.As(err, &before):
 		return "the last instance was killed under other settings: " +
 			own.Differences(before.Found), true
@@ -87,7 +89,7 @@ func lostInput(own Fingerprints, o Options, err error) (what string, found bool)
 		return o.Topics.Raw + " was made again since the changelog was written", true
 	case errors.Is(err, task.ErrInputLost):
 		return "records of " + o.Topics.Raw + " were lost before they were read", true
-	case errors.Is(err, task.ErrDiverged):
+	case errors.As(err, &apart) && apart.Committed > apart.Input:
 		return fmt.Sprintf("the changelog %s has lost its end, or somebody moved group %s",
 			o.Topics.Changelog, o.Group), true
 	case errors.Is(err, task.ErrLost):

@@ -193,6 +193,10 @@ func (o *observer) Restored(r task.Restore) {
 	default:
 		details = append(details, "wiped", r.Wiped)
 	}
+	if r.Mark.Published > r.Input {
+		// What comes of the records before it was published before the changelog was written back.
+		details = append(details, "published_before", r.Mark.Published)
+	}
 	o.log.Info("state restored", details...)
 }
 

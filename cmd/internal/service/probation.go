@@ -121,11 +121,14 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 		if r.Offset < part.next {
 			continue
 		}
+		before, _ := p.sample.judged()
 		if p.good(part.judge, partition, r) {
 			part.left--
 		}
 		part.most--
-		p.grown = time.Now()
+		if after, _ := p.sample.judged(); after > before {
+			p.grown = time.Now() // what a rule skips says nothing
+		}
 	}
 	part.next = max(part.next, next)
 }
@@ -371,10 +374,17 @@ func (g *guarded) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 		case <-ctx.Done():
 		case <-time.After(holdLook):
 		}
-		return task.Batch{Next: offset, StableEnd: batch.StableEnd}, nil
+		return held(batch, offset), nil
 	}
 	g.over = g.probation.over(g.partition)
 	return batch, nil
+}
+
+// held is a batch of which nothing is delivered yet, from an offset on. So nothing is known of its
+// leader epoch: one of 0 would be taken for that of the records before it.
+func held(batch task.Batch, offset int64) task.Batch {
+	batch.Records, batch.Next, batch.Epoch = nil, offset, -1
+	return batch
 }
 
 // holdLook is how often it is looked whether held records can go on.

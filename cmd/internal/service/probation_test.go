@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/task"
 )
 
 // TestProbationWaits: brokers that do not answer while the first records are looked at are
@@ -62,5 +63,17 @@ func TestProbationOfOthers(t *testing.T) {
 	p.look(0, 30, 40, nil)
 	if !p.over(0) {
 		t.Error("a gap that another instance has filled does not end it")
+	}
+}
+
+// TestHeld: held records leave the bounds of the log as they are, and no leader epoch.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	got := held(task.Batch{
+		Records: []task.Record{{Offset: 7}}, Next: 8, StableEnd: 9, End: 10, Epoch: 4,
+	}, 7)
+	if len(got.Records) > 0 || got.Next != 7 || got.StableEnd != 9 || got.End != 10 ||
+		got.Epoch != -1 {
+		t.Errorf("%+v", got)
 	}
 }

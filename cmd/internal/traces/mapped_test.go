@@ -66,6 +66,24 @@ func TestPhoneExports(t *testing.T) {
 	}
 }
 
+// Two exports of one name would make two people one.
+func TestExportsOfOneName(t *testing.T) {
+	one, other := t.TempDir(), t.TempDir()
+	paths := []string{write(t, one, "Timeline.json", ios), write(t, other, "Timeline.json", ios)}
+	r, err := Open(t.Context(), paths, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range r.Fixes() {
+		if err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "would be one user") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // A message a line is read as the service reads it from a topic, with its key before a tab or in
 // the part of the message that has the same id.
 func TestMappedLines(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
@@ -31,6 +32,7 @@ type pass struct {
 	columns map[string]string // see Options
 	mapping *mapping.Mapping  // see Options
 	latest  int64             // time of a fix, milliseconds since 1970
+	owners  *sync.Map         // paths of exports by the person that they are of
 }
 
 // next returns the next line that is not empty, or io.EOF after the last. It skips lines that are

@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -129,6 +130,7 @@ type Reader struct {
 	total   int64 // bytes of all files; 0 if unknown
 	done    atomic.Int64
 	used    bool
+	owners  sync.Map // paths of exports by the person that they are of
 }
 
 // Open finds the files that paths stand for and opens none of them yet. A path is a file, a folder
@@ -231,7 +233,7 @@ func (r *Reader) read(ctx context.Context, l *lane, index int,
 	defer func() { _ = l.source.close() }()
 	return readFile(&pass{
 		lane: l, file: f, index: index, lines: lines, yield: yield,
-		columns: r.options.Columns, mapping: r.options.Mapping, latest: r.latest,
+		columns: r.options.Columns, mapping: r.options.Mapping, latest: r.latest, owners: &r.owners,
 	}, r.options.Format)
 }
 

@@ -344,25 +344,6 @@ def configured(release):
     return config.name
 
 
-@table("data", "epsilon", "bound", "codebook", "lattice_at_best_delta")
-def one_release():
-    for data, command in (
-        ("buses", "geodither evaluate --experiment mechanisms --out one-buses"),
-        ("Geolife", "geodither evaluate --data geolife=GEOLIFE --quick --experiment mechanisms "
-         "--out one-geolife"),
-    ):
-        run(command)
-        left = {}
-        for r in read(command.split()[-1], "mechanisms"):
-            if r["metric"] == "variance left by one release":
-                key = r["mechanism"], float(r["epsilon"] or 0)
-                left[key] = min(float(r["value"]), left.get(key, 1))
-        for name, epsilon in left:
-            if name == "bound on all mechanisms":
-                yield (data, f"{epsilon:g}", *(f"{left[m, epsilon]:.3f}" for m in
-                                               (name, "codebook", "lattice")))
-
-
 def read(folder, name):
     with open(WORK / folder / "tables" / f"{name}.csv", newline="") as f:
         return list(csv.DictReader(f))
@@ -491,31 +472,6 @@ def models_private():
                f"{mean(lambda f: f['log_prior']):.2f}")
 
 
-# Fleets.
-
-@table("model", "mechanism", "epsilon", "every_for", "vehicles", "error_vehicles",
-       "error_posterior", "error_model", "error_naive", "tv_vehicles", "tv_model", "coverage")
-def fleet_simulated():
-    large = beijing("gl680.avro", options=BEIJING.replace("340m", "680m"))
-    for model, env in (("buses", {}), ("Geolife", {"GEODITHER_FLEET_MODEL": str(WORK / large)})):
-        text = go_test("./cmd/geodither", "TestFleetDesign", {"GEODITHER_FLEET_DESIGN": "1", **env})
-        for r in rows_of(text):
-            yield model, *r[:4], *r[4].split(" / "), *r[5].split(" / "), r[6]
-
-
-@table("data", "zones_time", "tv_vehicles", "tv_posterior", "tv_model", "tv_naive", "coverage")
-def fleet_days():
-    text = go_test("./cmd/geodither", "TestFleetDay", {"GEODITHER_FLEET_DAYS": str(WORK / "GEOLIFE")})
-    vehicles = coverage = 0
-    for line in text.splitlines():
-        if match := re.search(r"(\d+) vehicles,.* coverage ([\d.]+)", line):
-            vehicles, coverage = int(match[1]), match[2]
-        elif vehicles >= 1000 and ": | " in line:
-            data, _, zones, tv = next(rows_of(line))
-            yield (data, zones.replace(" and", ","), *tv.split(" / "),
-                   coverage if "hour" in zones else "")
-
-
 # What it costs. These figures are of a quiet machine or of none.
 
 @table("grid", "epsilon", "codebook_us", "lattice_0.01_us")
@@ -554,37 +510,12 @@ def two_cores():
 
 # The paper.
 
-WHY = {
-    "|ΔX| is stable": "LM's twenty runs scatter widely",
-    "|ΔX| > 4": "the noise is larger than the map, so the filter knows little more than M",
-    "|ΔX| = 1": "one cell would have to hold nine tenths of the prior, and an M that is so certain "
-                "has already revealed the place",
-    "The drift ratio falls": "drift is at most about δ at any ε where M is right, and small sets "
-                             "show M's errors",
-    "The drift ratio rises": "ΔX leaves out up to δ",
-    "PIM's releases": "PIM's noise fits the hull, and LM's is twice as large as it needs to be",
-    "Little is gained": "a smoothed M leaves mass far out, which a larger δ cuts off",
-    "A personal M": "such an M was trained on the very traces that are measured, and reveals them",
-    "PIM's noise is optimal": "K-norm noise covers all of ΔX evenly and pays for its improbable "
-                              "ends",
-    "Precision and recall grow": "they grow without any release too",
-    "Recall grows": "by definition it cannot fall",
-    "Most releases": "half take 2 ms at most",
-}
-
 
 def paper_run():
     run("geodither evaluate --data geolife=GEOLIFE --data gowalla=gowalla.txt.gz --also "
         "lattice,laplace-tight,paper-inference --experiment "
-        "over-time,parameters,knn,adversaries,mechanisms,claims --out paper")
+        "over-time,parameters,knn,adversaries,mechanisms --out paper")
     return "paper"
-
-
-@table("claim", "data_and_model", "verdict", "comparisons", "numbers", "why")
-def paper_claims():
-    for r in read(paper_run(), "claims-where"):
-        why = next(w for claim, w in WHY.items() if r["the paper"].startswith(claim))
-        yield *r.values(), why
 
 
 @table("data_and_model", "epsilon", "delta", "mechanism", "set_cells", "drift", "release_rms_km",
