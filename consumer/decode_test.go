@@ -279,7 +279,10 @@ func TestOldFormats(t *testing.T) {
 				}
 				for cut := range 3 {
 					_, err := decoded(t, f, answerOf(set[:len(set)-cut]), 11)
-					want := fmt.Sprintf("fetch in/3 from offset 11: message format %d, older", format)
+					want := fmt.Sprintf(
+						"fetch in/3 from offset 11: message format %d, older",
+						format,
+					)
 					var corrupt *CorruptError
 					if err == nil || !strings.HasPrefix(err.Error(), want) ||
 						errors.As(err, &corrupt) || errors.Is(err, wire.ErrTemporary) {

@@ -59,7 +59,8 @@ func TestAggregateZones(t *testing.T) {
 	picture := filepath.Join(dir, "map.svg")
 	shown := succeed(t, append(args, "--zone", good, "--map", picture, "--from", start,
 		"--to", end)...)
-	if !strings.Contains(shown.err, "from "+strings.Replace(start, ".000Z", "Z", 1)) || !strings.Contains(shown.err, "centre   ") {
+	if !strings.Contains(shown.err, "from "+strings.Replace(start, ".000Z", "Z", 1)) ||
+		!strings.Contains(shown.err, "centre   ") {
 		t.Errorf("the summary does not show the only window, or no name:\n%s", shown.err)
 	}
 	if svg := read(t, picture); !strings.Contains(svg, "longitude, °") {

@@ -132,8 +132,13 @@ it is the day after, so that no day overlaps one that was counted.`,
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
-	flags.StringSliceVar(&f.accept, "accept", nil, "of the service, for one start: refused goes on "+
-		"where nearly all of the first raw records would be refused (`NAME`)")
+	flags.StringSliceVar(
+		&f.accept,
+		"accept",
+		nil,
+		"of the service, for one start: refused goes on "+
+			"where nearly all of the first raw records would be refused (`NAME`)",
+	)
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv or .ndjson; - is CSV on standard output")
 	return cmd

@@ -290,8 +290,14 @@ func TestCountsDaysOverlap(t *testing.T) {
 	out := filepath.Join(dir, "out.csv")
 	for _, day := range []string{"2026-11-10", "2026-11-11"} {
 		r := call(t, countsDay(in, key, day, auckland, "--out", out)...)
-		requireMessage(t, r, cli.ExitFailed, "was published under edition 1",
-			"(day from 2026-11-10T00:00:00.000Z to 2026-11-11T00:00:00.000Z)", "raise the edition by 1")
+		requireMessage(
+			t,
+			r,
+			cli.ExitFailed,
+			"was published under edition 1",
+			"(day from 2026-11-10T00:00:00.000Z to 2026-11-11T00:00:00.000Z)",
+			"raise the edition by 1",
+		)
 		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
 			t.Errorf("%s: a refused run has left something behind", day)
 		}

@@ -31,7 +31,11 @@ func traccarText(before, between, behind string) string {
 func TestNestedFiles(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	config := withConfig(t, "release: {mechanism: codebook, budget: none}", "input: {preset: traccar}")
+	config := withConfig(
+		t,
+		"release: {mechanism: codebook, budget: none}",
+		"input: {preset: traccar}",
+	)
 	lines := write(t, dir, "lines.ndjson", traccarText("", "\n", "\n"))
 	document := write(t, dir, "document.json", traccarText("[\n", ",\n", "\n]"))
 	commands := map[string][]string{

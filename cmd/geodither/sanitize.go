@@ -165,9 +165,12 @@ func (f *sanitizeFlags) run(
 	summary.Print(std.Err, reader.Skips())
 	warnOfADay(settings, f.settings.Path != "", std.Err)
 	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
-		fmt.Fprintln(std.Err, "WARNING: the budget holds within this run, where every user starts at "+
-			"0: files of one period belong into one run. A service with the same key and users does "+
-			"not know of it, and their ε add.")
+		fmt.Fprintln(
+			std.Err,
+			"WARNING: the budget holds within this run, where every user starts at "+
+				"0: files of one period belong into one run. A service with the same key and users does "+
+				"not know of it, and their ε add.",
+		)
 	}
 	return f.writeReport(summary)
 }

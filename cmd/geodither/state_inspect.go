@@ -93,8 +93,13 @@ func printStates(out io.Writer, first account.State) error {
 	if accounts == 1 {
 		return err
 	}
-	fmt.Fprintf(out, "\nwarning      the user has accounts in %d partitions, each with a budget of "+
-		"its own: ε %s are spent in all", accounts, cli.Sum(first.EpsilonSpentAll))
+	fmt.Fprintf(
+		out,
+		"\nwarning      the user has accounts in %d partitions, each with a budget of "+
+			"its own: ε %s are spent in all",
+		accounts,
+		cli.Sum(first.EpsilonSpentAll),
+	)
 	if first.EpsilonWindowAll != nil {
 		fmt.Fprintf(out, ", %s of them in the window up to the last step",
 			cli.Sum(*first.EpsilonWindowAll))

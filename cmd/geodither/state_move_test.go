@@ -210,8 +210,14 @@ func TestMoveToAnotherCluster(t *testing.T) {
 		"create: true, partitioner: crc32", 1))
 	requireMessage(t, call(t, "state", "rebuild-changelog", "-c", other, "--from", "earliest"),
 		cli.ExitFailed, "partitioner")
-	requireWords(t, succeed(t, append(move, "earliest", "--dry-run")...).out, "19 users with a state",
-		"would be carried over", "stopped cleanly", "half up to")
+	requireWords(
+		t,
+		succeed(t, append(move, "earliest", "--dry-run")...).out,
+		"19 users with a state",
+		"would be carried over",
+		"stopped cleanly",
+		"half up to",
+	)
 	requireWords(t, call(t, "run", "-c", config).err, "made again")
 	requireWords(t, succeed(t, append(move, "earliest")...).out, "carried over", "Stop the mirror")
 	sameAccounts(t, old, m.crashWorld)

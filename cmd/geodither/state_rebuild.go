@@ -88,7 +88,11 @@ a changelog that was carried over, because the records behind its states are els
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
-	flags.Var(&to, "from", "go on with another raw topic, `WHERE` in it: a time, earliest, committed")
+	flags.Var(
+		&to,
+		"from",
+		"go on with another raw topic, `WHERE` in it: a time, earliest, committed",
+	)
 	cli.Required(cmd, "config")
 	return cmd
 }

@@ -67,7 +67,8 @@ func TestRegrownInput(t *testing.T) {
 	if err := s.runOn(t, in, Options{SkipLost: true}); err != nil {
 		t.Fatal(err)
 	}
-	if m := markOf(t, s); len(s.changelog) == before || !m.Lost || m.Origin != 3 || m.Epoch != none {
+	if m := markOf(t, s); len(s.changelog) == before || !m.Lost || m.Origin != 3 ||
+		m.Epoch != none {
 		t.Errorf("accepted, the mark is %+v", m)
 	}
 	if err := s.runOn(t, in, Options{}); err != nil {

@@ -547,10 +547,13 @@ func (r *restoration) lostError() error {
 // tailError returns the error of a changelog that ends before the store does. The states at its end
 // may be in the store alone, so the store is left as it is, whatever is accepted.
 func (r *restoration) tailError() error {
-	return Advise(fmt.Errorf("%w at its end: it has the states up to input offset %d, and the store "+
-		"here those up to %d", ErrLost, r.last.mark.Input, r.store.Input), ". Leave the group's "+
-		"offset alone, stop all instances, and write the end back from their folders: "+
-		"\"geodither state rebuild-changelog\"")
+	return Advise(
+		fmt.Errorf("%w at its end: it has the states up to input offset %d, and the store "+
+			"here those up to %d", ErrLost, r.last.mark.Input, r.store.Input),
+		". Leave the group's "+
+			"offset alone, stop all instances, and write the end back from their folders: "+
+			"\"geodither state rebuild-changelog\"",
+	)
 }
 
 // cutError returns the error of a changelog that has lost its beginning. It says why the store does

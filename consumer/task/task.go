@@ -277,12 +277,21 @@ func (t *Task) locate(ctx context.Context, r Restore) (end int64, lost bool, err
 func CheckInput(input, first, end, known int64) error {
 	switch {
 	case input < first:
-		return Advise(fmt.Errorf("%w: the group is at %d, the input begins at %d", ErrInputLost,
-			input, first), ": lengthen retention.ms, and start once with --accept=lost-records to go on "+
+		return Advise(fmt.Errorf(
+			"%w: the group is at %d, the input begins at %d",
+			ErrInputLost,
+			input,
+			first,
+		), ": lengthen retention.ms, and start once with --accept=lost-records to go on "+
 			"without the records between")
 	case input > end:
-		return fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made again, "+
-			"or has the cluster lost data?", ErrInputLost, input, end)
+		return fmt.Errorf(
+			"%w: the group is at %d, the input ends at %d: was the topic made again, "+
+				"or has the cluster lost data?",
+			ErrInputLost,
+			input,
+			end,
+		)
 	case known != none && known < input:
 		return Advise(fmt.Errorf("%w: it lost its end from offset %d on and has grown again; the "+
 			"group is at %d", ErrInputLost, known, input), ": look for a replica with the old "+

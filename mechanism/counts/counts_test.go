@@ -232,8 +232,13 @@ func TestOneFix(t *testing.T) {
 			}
 		}
 		if got := [2]int64{place, later}; got != want {
-			t.Errorf("%d a day: a fix in another place moves %d counts, at another time %d, want %d",
-				perDay, place, later, want)
+			t.Errorf(
+				"%d a day: a fix in another place moves %d counts, at another time %d, want %d",
+				perDay,
+				place,
+				later,
+				want,
+			)
 		}
 	}
 }

@@ -65,8 +65,10 @@ func avroSpelling(text string) (*spelling, error) {
 	id, err := strconv.ParseUint(number, 10, 32)
 	kind, optional := strings.CutSuffix(kind, "?")
 	if err != nil || id > math.MaxInt32 || kind != "string" && kind != "long" {
-		return nil, errors.New("after avro: write the number of your keys' schema and the type of " +
-			"the user id, string or long, such as avro:42:long")
+		return nil, errors.New(
+			"after avro: write the number of your keys' schema and the type of " +
+				"the user id, string or long, such as avro:42:long",
+		)
 	}
 	s := &spelling{before: string(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)))}
 	if optional {

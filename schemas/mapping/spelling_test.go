@@ -127,7 +127,9 @@ func TestOneSpelling(t *testing.T) {
 			`{"id":17}`: true, `{"id": 17}`: false, `17`: false, `{"id":"17"}`: false, ``: false,
 		} {
 			fixes, err := reader.Read(Record{
-				Key: []byte(key), Value: []byte(`{"device":17,"lat":53,"lon":-2,"time":1795248000000}`),
+				Key: []byte(
+					key,
+				), Value: []byte(`{"device":17,"lat":53,"lon":-2,"time":1795248000000}`),
 			})
 			if err != nil || len(fixes) != 1 || (fixes[0].Refused == nil) != sound ||
 				sound && UserOf(fixes) != "17" ||

@@ -30,7 +30,8 @@ func scaled(v any) any {
 	members, ok := v.(map[string]any)
 	text, isNumber := scalarText(members["scale"])
 	scale, err := strconv.Atoi(text)
-	if !ok || len(members) != 2 || !isNumber || err != nil || scale < -maxScale || scale > maxScale {
+	if !ok || len(members) != 2 || !isNumber || err != nil || scale < -maxScale ||
+		scale > maxScale {
 		return v
 	}
 	digits, ok := members["value"].([]byte)

@@ -101,7 +101,8 @@ func TestLocalTimestamps(t *testing.T) {
 				t.Errorf("%s: %v", unit, err)
 			}
 			tree, err := w.reader.client.Tree(t.Context(), value, nil)
-			if at := tree.(map[string]any)["timestamp"]; err != nil || at != "2023-11-14T22:13:20.123" {
+			if at := tree.(map[string]any)["timestamp"]; err != nil ||
+				at != "2023-11-14T22:13:20.123" {
 				t.Errorf("%s: %v in the tree, %v", unit, at, err)
 			}
 		}
@@ -114,8 +115,11 @@ func TestDecimals(t *testing.T) {
 		`"precision":9,"scale":5`: json.Number("-1.3056"), `"precision":9`: json.Number("-130560"),
 		`"scale":5`: []byte{0xfe, 2, 0}, `"precision":2,"scale":5`: []byte{0xfe, 2, 0},
 	} {
-		w := newWorld(t, `{"type":"record","name":"R","fields":[{"name":"d","type":{"type":"bytes",`+
-			`"logicalType":"decimal",`+properties+`}}]}`)
+		w := newWorld(
+			t,
+			`{"type":"record","name":"R","fields":[{"name":"d","type":{"type":"bytes",`+
+				`"logicalType":"decimal",`+properties+`}}]}`,
+		)
 		body := append([]byte{6}, 0xfe, 2, 0)
 		tree, err := w.reader.client.Tree(t.Context(), framed(1, body), nil)
 		if err != nil || !reflect.DeepEqual(tree.(map[string]any)["d"], want) {

@@ -558,8 +558,13 @@ func TestNothingButNoisyNumbers(t *testing.T) {
 			of[numbers], behind[numbers] = all, truth
 		}
 		if all != of[numbers] {
-			t.Fatalf("with %d users %.300s is published, with %d %.300s", truth, all, behind[numbers],
-				of[numbers])
+			t.Fatalf(
+				"with %d users %.300s is published, with %d %.300s",
+				truth,
+				all,
+				behind[numbers],
+				of[numbers],
+			)
 		}
 		if behind[numbers] != truth {
 			compared++

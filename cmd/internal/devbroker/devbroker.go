@@ -102,7 +102,11 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, errors.Join(startError(o, err), lock.Close())
 	}
-	b := &Broker{cluster: cluster, addr: cluster.ListenAddrs()[0], unlock: sync.OnceValue(lock.Close)}
+	b := &Broker{
+		cluster: cluster,
+		addr:    cluster.ListenAddrs()[0],
+		unlock:  sync.OnceValue(lock.Close),
+	}
 	var ctx context.Context
 	ctx, b.stop = context.WithCancel(context.Background())
 	watch(ctx, cluster)

@@ -150,7 +150,8 @@ func (d *examination) others(ctx context.Context, partitions int) {
 			if err != nil || !begun {
 				continue
 			}
-			if _, marked, err := topics.LastMark(ctx, d.client, changelog, n); err == nil && marked {
+			if _, marked, err := topics.LastMark(ctx, d.client, changelog, n); err == nil &&
+				marked {
 				d.add("group", Warning, "group %s has processed %s too (%s has states): unless it "+
 					"counts, each group gives a user a budget of its own, and what they publish "+
 					"adds up", g.GroupID, d.o.Topics.Raw, changelog)
@@ -170,9 +171,17 @@ func (d *examination) expired(ctx context.Context, partitions int) {
 		}
 		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err == nil && found && mark.Input > 0 {
-			d.add("group", Warning, "partition %d: %s has states up to offset %d, and group %s has "+
-				"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes on "+
-				"at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
+			d.add(
+				"group",
+				Warning,
+				"partition %d: %s has states up to offset %d, and group %s has "+
+					"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes on "+
+					"at %[3]d",
+				n,
+				d.o.Topics.Changelog,
+				mark.Input,
+				d.o.Group,
+			)
 			return
 		}
 	}

@@ -272,7 +272,11 @@ func (d *examination) topics(ctx context.Context) {
 		d.skip(fmt.Sprintf("%s has %d partitions, and %s has %d", t.Changelog, changelog, t.Raw, n),
 			ofChangelog...)
 	default:
-		d.within(ctx, "accounts' places", func(ctx context.Context) { d.begun = d.accounts(ctx, n) })
+		d.within(
+			ctx,
+			"accounts' places",
+			func(ctx context.Context) { d.begun = d.accounts(ctx, n) },
+		)
 	}
 	d.within(ctx, "raw records", func(ctx context.Context) { d.rawRecords(ctx, n) })
 	d.within(ctx, "first records", func(ctx context.Context) { d.firstRecords(ctx, n) })
@@ -641,7 +645,13 @@ func (d *examination) outside(ctx context.Context, n int32, at int64, found bool
 	if !found {
 		at = mark.Input
 	}
-	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+	r, err := topics.Open(
+		ctx,
+		d.client,
+		d.o.Topics.Raw,
+		n,
+		consumer.FetcherOptions{Options: d.call},
+	)
 	if err != nil {
 		return err
 	}

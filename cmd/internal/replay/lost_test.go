@@ -49,7 +49,12 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "again"})
 		if !errors.Is(err, replay.ErrSpend) || plan.Identical ||
 			!strings.Contains(err.Error(), "lost") {
-			t.Errorf("with --accept=lost-records %v a replay is planned as %+v, %v", skip, plan, err)
+			t.Errorf(
+				"with --accept=lost-records %v a replay is planned as %+v, %v",
+				skip,
+				plan,
+				err,
+			)
 		}
 		report := atwork.Verify(t, o)
 		for _, p := range report.Partitions {

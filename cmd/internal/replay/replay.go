@@ -531,8 +531,12 @@ func (p *planner) differs(
 		first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source),
 		"the raw topic was deleted and made again since the first release")
-	say(mark.Lost, "the first release went on at raw offset %d after a loss (--accept=lost-records), or was "+
-		"carried over to another raw topic: it depends on records that are not there", mark.Origin)
+	say(
+		mark.Lost,
+		"the first release went on at raw offset %d after a loss (--accept=lost-records), or was "+
+			"carried over to another raw topic: it depends on records that are not there",
+		mark.Origin,
+	)
 	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not "+
 		"released yet (leave --to out to end there)", mark.Input)
 	return why

@@ -600,8 +600,11 @@ func TestCountsAreGone(t *testing.T) {
 	for _, topic := range []string{f.totals.Topics.Sanitized, f.windows.Topics.Sanitized} {
 		f.w.DeleteTopic(t, topic, false)
 		servicetest.Await(t, "a line", func() bool {
-			return strings.Contains(r.Log.String(), `msg="an output cannot be written: its records `+
-				`wait and are not committed" topic=`+topic)
+			return strings.Contains(
+				r.Log.String(),
+				`msg="an output cannot be written: its records `+
+					`wait and are not committed" topic=`+topic,
+			)
 		}, r)
 	}
 	r.Stop(t)

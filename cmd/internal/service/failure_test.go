@@ -199,8 +199,13 @@ func TestOldMessageFormats(t *testing.T) {
 		res.Topics = append(res.Topics, topic)
 		return res, nil, true
 	})
-	err = fails(t, atwork.Options(w, "old"), "fetch raw/", "message format 0, older than Kafka 0.11",
-		"copy its records to another topic")
+	err = fails(
+		t,
+		atwork.Options(w, "old"),
+		"fetch raw/",
+		"message format 0, older than Kafka 0.11",
+		"copy its records to another topic",
+	)
 	if strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("the error is %v", err)
 	}

@@ -71,7 +71,14 @@ func feedFixes(t *testing.T, w *servicetest.World, from, n int, make wrong) {
 func requireUntouched(t *testing.T, w *servicetest.World, o service.Options) {
 	t.Helper()
 	for p := range int32(servicetest.Partitions) {
-		at, found, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", p)
+		at, found, err := consumer.Committed(
+			t.Context(),
+			w.Client,
+			wire.Options{},
+			o.Group,
+			"raw",
+			p,
+		)
 		if err != nil || found && at > 0 {
 			t.Errorf("partition %d is committed up to %d, %v", p, at, err)
 		}

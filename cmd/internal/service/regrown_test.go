@@ -68,7 +68,9 @@ func TestRegrownRawTopic(t *testing.T) {
 		}
 	}
 	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); !strings.Contains(
-		bad, task.ErrInputLost.Error()) {
+		bad,
+		task.ErrInputLost.Error(),
+	) {
 		t.Errorf("doctor finds %q", bad)
 	}
 	o.SkipLost = true
@@ -96,7 +98,9 @@ func TestCommittedOffsetIsOutside(t *testing.T) {
 		w.DeleteRecords(t, "raw", p, -1)
 	}
 	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); !strings.Contains(
-		bad, "the input begins at") {
+		bad,
+		"the input begins at",
+	) {
 		t.Errorf("doctor finds %q", bad)
 	}
 }

@@ -157,8 +157,12 @@ func (s *Sample) Hopeless(least int) string {
 	case all < least:
 		return ""
 	case nearlyAll(s.Swapped, all):
-		return fmt.Sprintf("%d of %d would lie on the map if latitude and longitude changed places: "+
-			"exchange them in the producers or the section input", s.Swapped, all)
+		return fmt.Sprintf(
+			"%d of %d would lie on the map if latitude and longitude changed places: "+
+				"exchange them in the producers or the section input",
+			s.Swapped,
+			all,
+		)
 	case nearlyAll(refused, all):
 		why := fmt.Sprintf("%d of %d, %s", refused, all, s.all.String())
 		if advice := s.options.Source().Advice(s.all, int64(s.Swapped)); advice != "" {

@@ -150,7 +150,8 @@ func TestChangelogLosesItsEnd(t *testing.T) {
 				t.Errorf("afterwards: %+v", report)
 			}
 			if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-				folders); err == nil || !strings.Contains(err.Error(), "nothing to write back") {
+				folders); err == nil ||
+				!strings.Contains(err.Error(), "nothing to write back") {
 				t.Errorf("a second time: %v", err)
 			}
 		})

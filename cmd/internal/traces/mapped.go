@@ -35,8 +35,12 @@ func readMapped(p *pass, m *mapping.Mapping, document bool) error {
 	if m.Arrays() != nil {
 		name, _, _ := strings.Cut(filepath.Base(p.file.path), ".")
 		if first, taken := p.owners.LoadOrStore(name, p.file.path); taken && first != p.file.path {
-			return fmt.Errorf("%s and %s would be one user, because an export is of the person whom "+
-				"its file's name names: rename them after their owners", first, p.file.path)
+			return fmt.Errorf(
+				"%s and %s would be one user, because an export is of the person whom "+
+					"its file's name names: rename them after their owners",
+				first,
+				p.file.path,
+			)
 		}
 		of.owner, of.kept = []byte(name), &run{user: name}
 	}

@@ -99,7 +99,13 @@ func TestMappedLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRows(t, rows, row{"17", moment, 53.4, -2.9, -1})
-	wantSkips(t, skips, "2:input: position.valid is true", "3:missing_field: user_id", "5:malformed")
+	wantSkips(
+		t,
+		skips,
+		"2:input: position.valid is true",
+		"3:missing_field: user_id",
+		"5:malformed",
+	)
 	keyed := "18\t{\"lat\":53.4,\"lon\":-2.9,\"at\":1769449260}\nnull\n{\"lat\":1}\n18\tnull\n"
 	rows, skips, err = fromText(t, keyed, mapped(t, mapping.Options{
 		User: mapping.User{From: mapping.FromKey}, Latitude: "lat", Longitude: "lon",

@@ -422,9 +422,11 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("the raw topic begins at offset %d now, and processing began at %d: "+
 			"retention has removed what the results were made of", first, c.from)
 	case c.changelog.Mark.Lost:
-		c.unverified("processing went on at raw offset %d after a loss (--accept=lost-records), or was "+
-			"carried over to another raw topic: results depend on records that are not there",
-			c.changelog.Mark.Origin)
+		c.unverified(
+			"processing went on at raw offset %d after a loss (--accept=lost-records), or was "+
+				"carried over to another raw topic: results depend on records that are not there",
+			c.changelog.Mark.Origin,
+		)
 	case c.changelog.Marked && len(c.changelog.Mark.Settings) > 0 &&
 		!bytes.Equal(c.changelog.Mark.Settings, c.settings):
 		c.unverified("the changelog was last written under other settings than this config's. "+
