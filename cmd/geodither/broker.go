@@ -15,11 +15,9 @@ func newBroker(std cli.Streams) *cobra.Command {
 		Use:   "broker",
 		Short: "Run the embedded broker, to try geodither without a Kafka",
 		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
-and tests: one node, no replication. Records keep their producers' times, also in a topic with
-message.timestamp.type=LogAppendTime. With --dir its topics survive a restart; one broker at a
-time may use the folder. A partition's folder that is put back is not noticed: there is one leader
-epoch.
-Without it they are in memory and gone when it ends, a service's changelog too, with every
+and tests: one node, no replication. With --dir its topics survive a restart; one broker at a time
+may use the folder. A partition's folder that is put back is not noticed: there is one leader epoch.
+Without --dir they are in memory and gone when it ends, a service's changelog too, with every
 user's account of ε: the service then stops until you give its state folder up with
 "geodither state reset --discard-account".`,
 		Example: "  geodither broker --port 9092 --dir broker-data",

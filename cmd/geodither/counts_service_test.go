@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -61,6 +62,17 @@ http: {listen: "127.0.0.1:0"}
 	eventually(t, "the windows of yesterday are published",
 		func() bool { return view.Read(t) >= 3*zones })
 	requireStages(t, service)
+	fix, err := w.Codec.AppendRaw(nil, schemas.Raw{
+		UserID: personWhoGoes, Timestamp: time.Now().UnixMilli(), Latitude: 51.43, Longitude: -.15,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Send(t, producer.Record{
+		Key: []byte(personWhoGoes), Value: fix, Timestamp: servicetest.StartMS, // years ago
+	})
+	eventually(t, "a fix counts at the broker's time",
+		func() bool { return statesOf(t, w, "town-counts-changelog")[personWhoGoes] != "" })
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, service.log.String())
 	}
@@ -95,26 +107,29 @@ http: {listen: "127.0.0.1:0"}
 	}
 }
 
-// requireErased erases a user who counts today, as the changelog says: the embedded broker has no
-// times of its own. The id leaves the changelog, the day stays under another name, and the receipt
-// tells it. It is the same when it is asked for again, later and after the day is closed.
+const personWhoGoes = "person-who-goes"
+
+// statesOf are the last values of a changelog.
+func statesOf(t *testing.T, w *servicetest.World, changelog string) map[string]string {
+	t.Helper()
+	now := map[string]string{}
+	v := w.View(t, changelog, false)
+	v.Read(t)
+	for _, lines := range v.Lines {
+		for _, l := range lines {
+			now[l.Key] = l.Value
+		}
+	}
+	return now
+}
+
+// requireErased erases a user who counts today. The id leaves the changelog, the day stays
+// under another name, and the receipt tells it. It is the same when it is asked for again, later
+// and after the day is closed.
 func requireErased(t *testing.T, w *servicetest.World, config string) {
 	t.Helper()
-	const changelog, user = "town-counts-changelog", "person-who-goes"
-	const day = "\x01\xa0\x9c\x01\x01\x00"
-	home := servicetest.Murmur2Place([]byte(user))
-	w.WriteState(t, changelog, home, user, day)
-	states := func() (now map[string]string) {
-		now = map[string]string{}
-		v := w.View(t, changelog, false)
-		v.Read(t)
-		for _, lines := range v.Lines {
-			for _, l := range lines {
-				now[l.Key] = l.Value
-			}
-		}
-		return now
-	}
+	const changelog, user = "town-counts-changelog", personWhoGoes
+	home, day := servicetest.Murmur2Place([]byte(user)), statesOf(t, w, changelog)[user]
 	kept := new(counting.Eraser).Kept([]byte(user))
 	w.Alter(t, "counted", "retention.ms", "3600000")
 	config = write(t, filepath.Dir(config), "long.yml", strings.Replace(read(t, config),
@@ -157,7 +172,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 		if out != first || r.RawOffset != mark.Input {
 			t.Errorf("receipt %d is %s, not %s", i+1, out, first)
 		}
-		if now := states(); now[user] != "" || i < 2 && now[string(kept)] != day {
+		if now := statesOf(t, w, changelog); now[user] != "" || i < 2 && now[string(kept)] != day {
 			t.Errorf("the changelog has %q", now)
 		}
 		if i < len(steps) {

@@ -2,15 +2,16 @@
 // settings under which its differences from Apache Kafka do no harm.
 //
 // It speaks Kafka's protocol on 127.0.0.1 and has consumer groups and transactions. It is a single
-// node without replication. Records keep their producers' times, also in a topic with
-// LogAppendTime: kfake gives a batch that asks for its broker's time a wrong checksum.
+// node without replication.
 // Tests check what geodither promises about Kafka on this broker and on a real one.
 package devbroker
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"log/slog"
 	"net"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -110,6 +112,7 @@ func Start(o Options) (*Broker, error) {
 	var ctx context.Context
 	ctx, b.stop = context.WithCancel(context.Background())
 	watch(ctx, cluster)
+	giveAppendTimes(cluster)
 	for _, t := range o.Topics {
 		if err := b.makeTopic(t); err != nil {
 			return nil, errors.Join(err, b.Close())
@@ -314,4 +317,93 @@ func (s *sessions) remove(ctx context.Context, group, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.heard, id)
+}
+
+// appendTimes gives batches the broker's time in topics with LogAppendTime.
+//
+// kfake gives its own time to batches that ask for it, and leaves them a wrong checksum. So they
+// get that time and its checksum before. kfake handles one request at a time: it calls find, begin
+// and missed, and looks at its clock between the last two. If a millisecond ends there, its time is
+// not known, and the producer has to send the request again.
+type appendTimes struct {
+	cluster *kfake.Cluster
+	batches [][]byte // of the request that are to get the time
+	began   int64    // in milliseconds
+	late    bool
+}
+
+func giveAppendTimes(cluster *kfake.Cluster) {
+	a := &appendTimes{cluster: cluster}
+	cluster.ControlKey(int16(kmsg.Produce), a.find)
+	fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Count: -1, Err: kerr.NotEnoughReplicas}
+	begin, missed := fault, fault
+	begin.TopLevel, begin.When, missed.When = true, a.begin, a.missed
+	cluster.Fault(begin, missed)
+}
+
+// find looks for batches that are to get the time. It leaves the request to kfake.
+func (a *appendTimes) find(r kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's
+	a.batches, a.late = a.batches[:0], false
+	for _, t := range r.(*kmsg.ProduceRequest).Topics {
+		topic := a.cluster.TopicInfo(t.Topic)
+		if t.Topic == "" {
+			topic = a.cluster.TopicIDInfo(t.TopicID)
+		}
+		if topic == nil {
+			continue
+		}
+		kind := topic.Configs["message.timestamp.type"]
+		if kind == nil || *kind != "LogAppendTime" {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if intact(p.Records) {
+				a.batches = append(a.batches, p.Records)
+			}
+		}
+	}
+	return nil, nil, false
+}
+
+// begin refuses no request.
+func (a *appendTimes) begin(kmsg.Request) bool {
+	a.began = time.Now().UnixMilli()
+	return false
+}
+
+// missed gives the batches their time, and reports whether kfake may have another one. kfake asks
+// again for each topic and partition.
+func (a *appendTimes) missed(kmsg.Request) bool {
+	if len(a.batches) == 0 || a.late {
+		return a.late
+	}
+	a.late = a.began != time.Now().UnixMilli()
+	for _, b := range a.batches {
+		setTime(b, a.began)
+	}
+	a.batches = a.batches[:0]
+	return a.late
+}
+
+// Where the fields of a batch are, and a flag of its attributes.
+const (
+	atCRC, atAttributes, atFirstTimestamp, atMaxTimestamp, headerBytes = 17, 21, 27, 35, 61
+
+	logAppendTime = 1 << 3
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// intact reports whether kfake would take a batch as it is, so that no other one gets a checksum.
+func intact(batch []byte) bool {
+	return len(batch) >= headerBytes && binary.BigEndian.Uint32(batch[atCRC:]) ==
+		crc32.Checksum(batch[atAttributes:], castagnoli)
+}
+
+func setTime(batch []byte, ms int64) {
+	be := binary.BigEndian
+	batch[atAttributes+1] |= logAppendTime
+	be.PutUint64(batch[atFirstTimestamp:], uint64(ms))
+	be.PutUint64(batch[atMaxTimestamp:], uint64(ms))
+	be.PutUint32(batch[atCRC:], crc32.Checksum(batch[atAttributes:], castagnoli))
 }

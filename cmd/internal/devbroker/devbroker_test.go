@@ -15,6 +15,7 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -312,4 +313,72 @@ func TestFolderIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, Options{Dir: dir}) // the file is still there, as after a kill
+}
+
+// TestLogAppendTime: in a topic with LogAppendTime, records get the broker's time, and batches are
+// intact, also after a restart and where a request comes at the end of a millisecond. Other topics
+// keep their producers' times.
+func TestLogAppendTime(t *testing.T) {
+	t.Parallel()
+	const records = 50 // each is a batch
+	o := Options{Dir: t.TempDir(), Topics: []Topic{
+		{Name: "kept", Partitions: 1},
+		{
+			Name: "given", Partitions: 1,
+			Configs: map[string]string{"message.timestamp.type": "LogAppendTime"},
+		},
+	}}
+	b := start(t, o)
+	requests := 0
+	b.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, TopLevel: true, Count: -1,
+		When: func(kmsg.Request) bool {
+			if requests++; requests%60 == 2 {
+				time.Sleep(2 * time.Millisecond) // between begin and kfake's clock
+			}
+			return false
+		},
+	})
+	sent, before := time.UnixMilli(1_500_000_000_000), time.Now().UnixMilli()
+	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.ZstdCompression()} {
+		client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ProducerBatchCompression(codec),
+			kgo.MetadataMinAge(10*time.Millisecond)) // it asks for metadata before it sends again
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 * records {
+			topic := []string{"kept", "given"}[i%2]
+			r := kgo.Record{Topic: topic, Value: bytes.Repeat([]byte("v"), 100), Timestamp: sent}
+			if err := client.ProduceSync(within(t), &r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client.Close()
+	}
+	after := time.Now().UnixMilli()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(start(t, o).Addr()),
+		kgo.ConsumeTopics("kept", "given"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ctx := within(t)
+	for n := 0; n < 4*records; {
+		fetches := reader.PollFetches(ctx) // it requires right checksums
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fetches.Records() {
+			n++
+			at, given := r.Timestamp.UnixMilli(), r.Attrs.TimestampType() == 1
+			if given != (r.Topic == "given") || !given && at != sent.UnixMilli() ||
+				given && (at < before || at > after) {
+				t.Fatalf("%s: record %d has the time %d, the broker's: %v", r.Topic, r.Offset, at,
+					given)
+			}
+		}
+	}
 }
