@@ -113,6 +113,10 @@ func TestCountingSaysWhatItRefuses(t *testing.T) {
 	if !maps.Equal(found, want) {
 		t.Errorf("refused are %v, want %v", found, want)
 	}
+	servicetest.Await(t, "all partitions are read", func() bool {
+		now := f.counters[0].Snapshot()
+		return now.RecordsIn >= 153 && now.RecordsSkipped >= 4
+	}, r)
 	now := f.counters[0].Snapshot()
 	if now.RecordsIn != 153 || now.RecordsSkipped != 4 || now.Misplaced != 1 || now.Late != 0 ||
 		now.Skipped+now.Suppressed+now.Repeats+now.Releases != 0 {
