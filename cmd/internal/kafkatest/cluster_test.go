@@ -154,6 +154,11 @@ func (n nodes) brokers() []string {
 	return brokers
 }
 
+// log is the folder of a partition on the first node.
+func (n nodes) log(topic string, partition int32) string {
+	return filepath.Join(n.dir, "node-1", "data", fmt.Sprintf("%s-%d", topic, partition))
+}
+
 // version is Kafka's, as the first lines of a node's log tell it.
 func (n nodes) version() string {
 	data, err := os.ReadFile(filepath.Join(n.dir, "node-1", "log", "server.log"))

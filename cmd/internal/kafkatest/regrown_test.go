@@ -30,7 +30,7 @@ func TestARawLogThatWasRegrown(t *testing.T) {
 		r.stop()
 	}
 	round()
-	folder := filepath.Join(cluster.dir, "node-1", "data", w.raw+"-0")
+	folder := cluster.log(w.raw, 0)
 	old := filepath.Join(t.TempDir(), "old")
 	cluster.on(1, "term")
 	w.ok(os.CopyFS(old, os.DirFS(folder)))
