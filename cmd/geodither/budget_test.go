@@ -203,7 +203,8 @@ func TestSanitizeKeepsTheBudget(t *testing.T) {
 		},
 		"the same second, each day": {
 			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 24h}}",
-			[]time.Time{first, first.Add(day), first.Add(2 * day), first.Add(3 * day)}, day, 8, 2,
+			[]time.Time{first, first.Add(day), first.Add(2 * day), first.Add(3 * day)},
+			day, 8, 2,
 		},
 		"the same second, and a window that is a step shorter": {
 			"{mechanism: codebook, epsilon: 8, budget: {epsilon: 8, window: 23h59m30s}}",

@@ -82,24 +82,11 @@ record's content is not in it.`,
 				Made: topic.Made,
 			}
 			printed, err := consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
-			if err == nil && printed == 0 && !follow {
-				if why := source.Waiting(cmd.Context()); why != "" {
+			if err == nil && printed == 0 {
+				if why := source.Waiting(cmd.Context()); why != "" && !follow {
 					fmt.Fprintln(std.Err, why)
 				}
-			}
-			switch { // the output may not show that there was no record
-			case err != nil || printed > 0:
-			case dead && fromEnd:
-				fmt.Fprintf(std.Err, "there are no new dead letters in %s\n", topic.Name)
-			case dead:
-				fmt.Fprintf(std.Err, "there are no dead letters in %s\n", topic.Name)
-			case strings.HasSuffix(topic.Name, topics.SmoothedSuffix):
-				fmt.Fprintf(std.Err, "no record of %s is committed yet: is \"geodither smooth\" "+
-					"running? It writes a record after a release that is a lag later\n",
-					topic.Name)
-			default:
-				fmt.Fprintf(std.Err, "no record of %s is committed yet: is what writes it "+
-					"running? --follow waits for some\n", topic.Name)
+				fmt.Fprintln(std.Err, noneConsumed(topic.Name, dead, fromEnd))
 			}
 			return err
 		},
@@ -111,6 +98,22 @@ record's content is not in it.`,
 	flags.BoolVar(&fromEnd, "from-end", false, "start at the end instead of the beginning")
 	flags.BoolVar(&dead, "dead-letters", false, "read the dead letters")
 	return cmd
+}
+
+// noneConsumed says that there was no record, which the output may not show.
+func noneConsumed(topic string, dead, fromEnd bool) string {
+	switch {
+	case dead && fromEnd:
+		return "there are no new dead letters in " + topic
+	case dead:
+		return "there are no dead letters in " + topic
+	case strings.HasSuffix(topic, topics.SmoothedSuffix):
+		return "no record of " + topic + " is committed yet: is \"geodither smooth\" running? It " +
+			"writes a record after a release that is a lag later"
+	}
+	return "no record of " + topic + " is committed yet: is what writes it running? --follow " +
+		"waits " +
+		"for some"
 }
 
 // quietFor is how long --follow waits for a first record before it says what it waits for.

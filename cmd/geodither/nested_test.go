@@ -41,7 +41,8 @@ func TestNestedFiles(t *testing.T) {
 	commands := map[string][]string{
 		"train": townTraining("IN", "OUT"),
 		"sanitize": {
-			"sanitize", "--in", "IN", "--out", "OUT", "--model", model, "--seed", "1", "--epsilon", "2",
+			"sanitize", "--in", "IN", "--out", "OUT", "--model", model, "--seed", "1",
+			"--epsilon", "2",
 		},
 		"counts": {
 			"counts", "--in", "IN", "--out", "OUT", "--from", "2023-11-14", "--to", "2023-11-14",

@@ -168,7 +168,8 @@ func (f *sanitizeFlags) run(
 		fmt.Fprintln(
 			std.Err,
 			"WARNING: the budget holds within this run, where every user starts at "+
-				"0: files of one period belong into one run. A service with the same key and users does "+
+				"0: files of one period belong into one run. A service with the same key and "+
+				"users does "+
 				"not know of it, and their ε add.",
 		)
 	}

@@ -186,7 +186,8 @@ func TestMoveToAnotherCluster(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	old := newCrashWorld(t)
-	old.release = "{mechanism: codebook, epsilon: 1, budget: {lifetime: 14, window: 24h, epsilon: 13}}"
+	old.release = "{mechanism: codebook, epsilon: 1, budget: {lifetime: 14, window: 24h, " +
+		"epsilon: 13}}"
 	fed := old.feed(t, 20, 10)
 	old.serve(t, "town", fed, nil)
 	succeed(t, "erase", "-c", filepath.Join(old.dir, "town.yml"), "--user", "sim-000003")

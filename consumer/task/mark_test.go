@@ -189,8 +189,10 @@ func TestRebuiltMarkBytes(t *testing.T) {
 		t.Errorf("it encodes to %s", got)
 	}
 	got, err := DecodeMark(value)
-	if err != nil || !got.sameBut(m) || got.Input != 9 || got.sameBut(Mark{Origin: 1, Since: 2,
-		Open: true, Rebuilt: 5}) {
+	if err != nil || !got.sameBut(m) || got.Input != 9 || got.sameBut(Mark{
+		Origin: 1, Since: 2,
+		Open: true, Rebuilt: 5,
+	}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	m.Rebuilt = -1

@@ -130,7 +130,7 @@ func (r *restoration) compareMarks() error {
 	if r.full == "" {
 		r.full = r.stale.Error()
 	}
-	r.keep = r.stale == errGivenUp || r.store.Input > r.last.mark.Input
+	r.keep = errors.Is(r.stale, errGivenUp) || r.store.Input > r.last.mark.Input
 	return nil
 }
 

@@ -140,7 +140,7 @@ func placeText(text string) (latitude, longitude string, ok bool) {
 		rest, _, _ = strings.Cut(rest, ";")
 	}
 	parts := strings.Split(rest, ",")
-	if len(parts) != 2 && !(isURI && len(parts) == 3) {
+	if len(parts) != 2 && (!isURI || len(parts) != 3) {
 		return "", "", false
 	}
 	for i, part := range parts {

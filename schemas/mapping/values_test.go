@@ -21,7 +21,8 @@ func TestScaled(t *testing.T) {
 		{decimal(int64(5), []byte{0x51, 0x8d, 0x4a}), 53.44586},
 		{decimal(json.Number("5"), "UY1K"), 53.44586},
 		{decimal(int64(4), []byte{0xff, 0x8d, 0xf0}), -2.92},
-		{decimal(int64(0), []byte{53}), 53}, {decimal(int64(-1), []byte{5}), 50},
+		{decimal(int64(0), []byte{53}), 53},
+		{decimal(int64(-1), []byte{5}), 50},
 	} {
 		if got, reason := degreesOf(c.value); got != c.want || reason != "" {
 			t.Errorf("%v is %v, %s, want %v", c.value, got, reason, c.want)
@@ -29,7 +30,8 @@ func TestScaled(t *testing.T) {
 	}
 	for _, wrong := range []any{
 		decimal(int64(5), "no base64"), decimal(int64(5), []byte{}), decimal("x", []byte{1}),
-		decimal(int64(1<<40), []byte{1}), map[string]any{"value": []byte{1}},
+		decimal(int64(1<<40), []byte{1}),
+		map[string]any{"value": []byte{1}},
 	} {
 		if got, reason := degreesOf(wrong); reason != schemas.ReasonWrongType {
 			t.Errorf("%v is %v, %s", wrong, got, reason)

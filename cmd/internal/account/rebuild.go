@@ -273,13 +273,18 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool) (RebuiltP
 		return p, err
 	}
 	p.complete()
+	return p, p.count()
+}
+
+// count counts the accounts of a folder.
+func (p *RebuiltPartition) count() error {
 	if p.store == nil {
-		return p, nil
+		return nil
 	}
 	if err := p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil }); err != nil {
-		return p, err
+		return err
 	}
-	return p, p.store.Reserved(state.KeptName, func(_, value []byte) error {
+	return p.store.Reserved(state.KeptName, func(_, value []byte) error {
 		kept, err := engine.DecodeKept(value)
 		if err != nil {
 			return err

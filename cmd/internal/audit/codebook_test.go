@@ -167,7 +167,8 @@ func faultsFromAnother() []fault {
 			}),
 		},
 		{
-			name: "3 % of the votes are for the second nearest code point", sizes: Sizes{Users: DefaultDraws},
+			name: "3 % of the votes are for the second nearest code " +
+				"point", sizes: Sizes{Users: DefaultDraws},
 			plant: answered(func(r *redraw) grid.Point {
 				ranks := r.law.code.ranks(r.vote)
 				if noise.Uniform(r.source) < .03 && len(ranks) > 1 {

@@ -338,7 +338,8 @@ func (c *File) Source() (engine.Source, error) {
 	input, err := c.Input.read(c.Encoding.Raw)
 	client, registryErr := c.Registry.Client()
 	s := engine.Settings{
-		RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: time.Duration(c.MaxAhead), Registry: client,
+		RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: time.Duration(c.MaxAhead),
+		Registry: client,
 	}.Source()
 	return s, errors.Join(err, registryErr, input.Validate(), s.Encoding.ValidateRaw())
 }

@@ -234,7 +234,8 @@ standby_replicas: ${GEODITHER_TEST_SECONDS}
 release:
   epsilon: ${GEODITHER_TEST_NUMBER}  # a comment
   mechanism: "${GEODITHER_TEST_NONE:codebook}"
-  budget: {lifetime: "${GEODITHER_TEST_NONE:2}", "epsilon": "1${GEODITHER_TEST_SECONDS}", window: "${GEODITHER_TEST_NONE:24h}"}
+  budget: {lifetime: "${GEODITHER_TEST_NONE:2}", "epsilon": "1${GEODITHER_TEST_SECONDS}", window:
+"${GEODITHER_TEST_NONE:24h}"}
 session_timeout: ${GEODITHER_TEST_SECONDS}s
 kafka: {sasl: {allow_plaintext: "${GEODITHER_TEST_NONE:yes}"}}
 input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}

@@ -74,7 +74,7 @@ func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error
 			return nil
 		case fix.Refused != nil:
 			w.tally.Refuse(fix.Refused.Reason, rec.Value)
-			return nil
+			return nil //nolint:nilerr // a fix that is refused is counted, and no more
 		}
 		w.tally.Refusals.Sound++
 		return w.take(rec, fix, &state, fx)

@@ -117,14 +117,17 @@ func TestDoctorBoundsOfTime(t *testing.T) {
 	}{
 		"before": {
 			map[string]string{topics.RetentionMS: "-1"},
-			map[string]string{topics.TimestampBefore: day}, nil, topics.TimestampBefore,
+			map[string]string{topics.TimestampBefore: day},
+			nil, topics.TimestampBefore,
 		},
 		"before in the dead letters": {
-			nil, map[string]string{topics.TimestampBefore: day},
+			nil,
+			map[string]string{topics.TimestampBefore: day},
 			func(t *topics.Set) string { return t.DeadLetters }, topics.TimestampBefore,
 		},
 		"before in the changelog": {
-			nil, map[string]string{topics.TimestampBefore: day, "cleanup.policy": "compact"},
+			nil,
+			map[string]string{topics.TimestampBefore: day, "cleanup.policy": "compact"},
 			func(t *topics.Set) string { return t.Changelog }, topics.TimestampBefore,
 		},
 		"after": {nil, map[string]string{topics.TimestampAhead: hour}, nil, topics.TimestampAhead},
@@ -136,11 +139,13 @@ func TestDoctorBoundsOfTime(t *testing.T) {
 				topics.TimestampBefore: hour, topics.TimestampAhead: hour,
 				topics.RetentionMS: hour,
 			},
-			map[string]string{topics.TimestampBefore: day, topics.TimestampAhead: hour}, nil, "",
+			map[string]string{topics.TimestampBefore: day, topics.TimestampAhead: hour},
+			nil, "",
 		},
 		"the raw topic has its brokers' times": {
 			map[string]string{topics.TimestampType: topics.LogAppendTime, topics.RetentionMS: hour},
-			map[string]string{topics.TimestampBefore: hour, topics.TimestampAhead: "1"}, nil, "",
+			map[string]string{topics.TimestampBefore: hour, topics.TimestampAhead: "1"},
+			nil, "",
 		},
 		"the output has its brokers' times": {
 			nil, map[string]string{
@@ -149,7 +154,8 @@ func TestDoctorBoundsOfTime(t *testing.T) {
 		},
 		"compacted": {nil, map[string]string{"cleanup.policy": "compact"}, nil, "is compacted"},
 		"compacted and deleted": {
-			nil, map[string]string{"cleanup.policy": "compact,delete"},
+			nil,
+			map[string]string{"cleanup.policy": "compact,delete"},
 			func(t *topics.Set) string { return t.DeadLetters }, "is compacted",
 		},
 	} {

@@ -214,7 +214,7 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 // serializers do by default: in headers, or by 8 bytes behind a zero. No registry gives the number
 // 0, with which 8 bytes begin.
 func ofApicurio(reason schemas.Reason, rec task.Record) bool {
-	switch reason { //nolint:exhaustive // what could be decoded has no such id
+	switch reason {
 	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonUnknownSchemaID:
 	default:
 		return false

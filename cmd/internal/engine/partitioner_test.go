@@ -91,7 +91,9 @@ func TestPartitionerName(t *testing.T) {
 	const schema = `json:{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,` +
 		`"field":"id"}],"optional":false,"name":"%s.Key"},"payload":{"id":*}}`
 	settings := []Settings{
-		{Partitioner: Murmur2}, {Partitioner: CRC32}, {Partitioner: AnyPartitioner},
+		{Partitioner: Murmur2},
+		{Partitioner: CRC32},
+		{Partitioner: AnyPartitioner},
 		keys(mapping.Options{KeyCheck: mapping.KeyCheckOff}),
 		keys(mapping.Options{Key: `json:{"id":*}`}), keys(mapping.Options{Key: `json:{"id": *}`}),
 		keys(mapping.Options{Key: "avro:42:long"}), keys(mapping.Options{Key: "avro:43:long"}),

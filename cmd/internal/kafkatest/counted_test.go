@@ -335,8 +335,9 @@ counts: {epsilon: 1, per_day: 2, zone: 4km, box: "51.40,-0.20,51.46,-0.10", wind
 		h.ok(err)
 		metrics, err := io.ReadAll(res.Body)
 		h.ok(errors.Join(err, res.Body.Close()))
-		if !strings.Contains(string(metrics), `geodither_dead_letters_total{reason="missing_field: `+
-			`user_id",stage="windows"} 60`) {
+		if !strings.Contains(string(metrics),
+			`geodither_dead_letters_total{reason="missing_field: `+
+				`user_id",stage="windows"} 60`) {
 			t.Error("no counter has them")
 		}
 	}

@@ -252,7 +252,10 @@ func TestBudgetsAreCounted(t *testing.T) {
 			budgetEpsilon, 0,
 		},
 		"just inside of it": {
-			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
+			func(w *aftermath) {
+				w.spend(0, append(steps(100, budgetEpsilon),
+					100+budgetSteps)...)
+			},
 			budgetEpsilon + 1, 1,
 		},
 	} {

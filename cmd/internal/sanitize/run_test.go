@@ -171,7 +171,7 @@ func linesOf(text string, n int) string {
 func TestLookBackOnAnyCores(t *testing.T) {
 	fixes := days(3)
 	one, many := runOn(t, 1, fixes, false, nil), runOn(t, 5, fixes, false, nil)
-	if *one.summary.Past != *many.summary.Past || one.summary.Past.All.Mean == 0 {
+	if *one.summary.Past != *many.summary.Past || one.summary.All.Mean == 0 {
 		t.Errorf("%+v on one core, %+v on five", one.summary.Past, many.summary.Past)
 	}
 }

@@ -87,7 +87,7 @@ func TestCountingSaysWhatItRefuses(t *testing.T) {
 		fix.Latitude, fix.Longitude = 0, 0
 	})
 	f.feedRaw(t, 3, func(_ int, _ *schemas.Raw, r *producer.Record) { r.Value = []byte("x") })
-	f.feedRaw(t, 2, func(_ int, fix *schemas.Raw, r *producer.Record) { r.Timestamp -= 600_000 })
+	f.feedRaw(t, 2, func(_ int, _ *schemas.Raw, r *producer.Record) { r.Timestamp -= 600_000 })
 	f.feedRaw(t, 4, func(_ int, fix *schemas.Raw, _ *producer.Record) {
 		fix.Timestamp -= 3 * 24 * 3_600_000
 	})

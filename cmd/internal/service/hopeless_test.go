@@ -31,7 +31,10 @@ func encoded(t *testing.T, fix schemas.Raw) producer.Record {
 	}
 }
 
-func sound(t *testing.T, _ int, fix schemas.Raw) producer.Record { return encoded(t, fix) }
+func sound(t *testing.T, _ int, fix schemas.Raw) producer.Record {
+	t.Helper()
+	return encoded(t, fix)
+}
 
 func outside(t *testing.T, _ int, fix schemas.Raw) producer.Record {
 	t.Helper()
@@ -55,14 +58,14 @@ func of(fixes func(*schemas.Raw), records func(*producer.Record)) wrong {
 }
 
 // feedFixes sends n fixes of 40 users, a step after the other, from a number on.
-func feedFixes(t *testing.T, w *servicetest.World, from, n int, make wrong) {
+func feedFixes(t *testing.T, w *servicetest.World, from, n int, by wrong) {
 	t.Helper()
 	var records []producer.Record
 	for i := from; i < from+n; i++ {
 		fix := servicetest.Sentinel()
 		fix.UserID = fmt.Sprintf("vehicle-%03d", i%40)
 		fix.Timestamp = servicetest.StartMS + int64(i/40)*60_000
-		records = append(records, make(t, i, fix))
+		records = append(records, by(t, i, fix))
 	}
 	w.Send(t, records...)
 }

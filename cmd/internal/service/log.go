@@ -48,7 +48,8 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 	}
 	l.reached = max(l.reached, got.Next)
 	return task.Batch{
-		Records: l.records, Next: got.Next, StableEnd: got.StableEnd, End: got.End, Epoch: got.Epoch,
+		Records: l.records, Next: got.Next, StableEnd: got.StableEnd, End: got.End,
+		Epoch: got.Epoch,
 	}, nil
 }
 

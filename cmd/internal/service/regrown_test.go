@@ -62,12 +62,14 @@ func TestRegrownRawTopic(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 	regrown(cluster, 1, 1)
 	elect()
-	for _, err := range []error{r.Wait(t), fails(t, o, "has grown again", "--accept=lost-records")} {
+	for _, err := range []error{r.Wait(t), fails(t, o, "has grown "+
+		"again", "--accept=lost-records")} {
 		if !errors.Is(err, task.ErrInputLost) {
 			t.Errorf("the service ended with %v", err)
 		}
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); !strings.Contains(
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Failure); !strings.Contains(
 		bad,
 		task.ErrInputLost.Error(),
 	) {
@@ -97,7 +99,8 @@ func TestCommittedOffsetIsOutside(t *testing.T) {
 		w.Feed(t)
 		w.DeleteRecords(t, "raw", p, -1)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); !strings.Contains(
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Failure); !strings.Contains(
 		bad,
 		"the input begins at",
 	) {

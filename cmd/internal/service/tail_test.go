@@ -149,7 +149,8 @@ func TestChangelogLosesItsEnd(t *testing.T) {
 			if report := atwork.Verify(t, o); !report.Verified {
 				t.Errorf("afterwards: %+v", report)
 			}
-			if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+			if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false,
+				false),
 				folders); err == nil ||
 				!strings.Contains(err.Error(), "nothing to write back") {
 				t.Errorf("a second time: %v", err)

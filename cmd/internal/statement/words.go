@@ -274,10 +274,12 @@ The account belongs to one user id in one service. A second service on the same 
 of the same person, or a new consumer group starts at 0, and the sums add. The account is in the
 topic %s: if that is lost, the service stops.%s%s`,
 		s.Topics.Changelog, when(s.Vouched, ` The config says "partitioner: any": nothing checks
-that all records of a user are in one partition. A user in two partitions has two accounts. With a budget "run" starts only if
+that all records of a user are in one partition. A user in two partitions has two accounts. With a
+budget "run" starts only if
 topics.raw has one partition.`),
 		when(!s.KeyCheck, ` The config says "key_check: off": nothing checks that one user always
-has the same record key. A user with two keys may be in two partitions, and have two accounts. With a
+has the same record key. A user with two keys may be in two partitions, and have two accounts. With
+a
 budget "run" starts only if topics.raw has one partition.`))
 }
 

@@ -15,14 +15,16 @@ const (
 ] }`
 	android = `{
   "semanticSegments": [ { "startTime": "2026-01-26T17:00:00.000+00:00",
-    "timelinePath": [ { "point": "53.4471°, -2.9179°", "time": "2026-01-26T17:41:00.000+00:00" } ] } ],
+    "timelinePath": [ { "point": "53.4471°, -2.9179°", "time": "2026-01-26T17:41:00.000+00:00" } ] }
+],
   "userLocationProfile": { "frequentPlaces": [ { "placeLocation": "53.0°, -2.0°" } ] },
   "rawSignals": [ { "position": { "LatLng": "53.4431°, -2.9279°",
     "timestamp": "2026-01-26T17:40:00.000+00:00" } } ]
 }`
 	ios = `[ {
   "startTime" : "2026-01-26T17:40:00.000+00:00",
-  "timelinePath" : [ { "point" : "geo:53.4471,-2.9179", "durationMinutesOffsetFromStartTime" : "3" } ]
+  "timelinePath" : [ { "point" : "geo:53.4471,-2.9179", "durationMinutesOffsetFromStartTime" : "3" }
+]
 } ]`
 	moment = 1769449260000 // 2026-01-26T17:41:00Z
 	minute = 60_000
@@ -57,7 +59,8 @@ func TestPhoneExports(t *testing.T) {
 			text, "\ufeff\n" + text, strings.ReplaceAll(text, "\n", ""), zip(t, text),
 		} {
 			path := write(t, dir, name, form)
-			for _, o := range []Options{{}, mapped(t, mapping.Options{Preset: mapping.GoogleTimeline})} {
+			for _, o := range []Options{{}, mapped(t,
+				mapping.Options{Preset: mapping.GoogleTimeline})} {
 				rows, skips := fromPaths(t, o, path)
 				wantRows(t, rows, want...)
 				wantSkips(t, skips)
@@ -91,7 +94,8 @@ func TestMappedLines(t *testing.T) {
 		`"latitude":53.4,"longitude":-2.9}`
 	fix := fmt.Sprintf(position, true)
 	text := strings.Join([]string{
-		"{" + fix + `,"device":{"id":17}}`, "{" + fmt.Sprintf(position, false) + "}", "{" + fix + "}",
+		"{" + fix + `,"device":{"id":17}}`, "{" + fmt.Sprintf(position, false) + "}",
+		"{" + fix + "}",
 		"", "{" + fix,
 	}, "\n")
 	rows, skips, err := fromText(t, text, mapped(t, mapping.Options{Preset: mapping.Traccar}))

@@ -323,7 +323,8 @@ func TestWords(t *testing.T) {
 	} {
 		p := Outcome{
 			Setting: Setting{
-				Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day, Step: time.Minute,
+				Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day,
+				Step: time.Minute,
 			},
 			MedianKM: c.median, MeanKM: c.mean, BlindKM: 2, BlindMeanKM: 2, Users: 20,
 		}
