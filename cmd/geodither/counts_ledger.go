@@ -225,7 +225,6 @@ func (l *countsLedger) spent(days [][]counts.Window) string {
 	if most == 1 {
 		return ""
 	}
-	return fmt.Sprintf("WARNING     a day that this run touches was published %d times under "+
-		"this key, with other settings each time: for a user's day that is ε = %g in all\n", most,
-		sum)
+	return fmt.Sprintf("WARNING     %d days that were published under this key meet in one that "+
+		"this run touches: for a user's day that is ε = %g in all\n", most, sum)
 }

@@ -224,7 +224,7 @@ func TestCountsLedger(t *testing.T) {
 		t.Errorf("the same counts are not what they were: %s", again.err)
 	}
 	second := succeed(t, countsArgs("--in", less, "--key-file", key, "--edition", "2")...)
-	if !strings.Contains(second.err, "published 2 times") ||
+	if !strings.Contains(second.err, "2 days that were published") ||
 		!strings.Contains(second.err, "ε = 2 in all") {
 		t.Errorf("an edition more is not said to cost more: %s", second.err)
 	}
@@ -319,7 +319,7 @@ func TestCountsDaysOverlap(t *testing.T) {
 		t.Errorf("the day of another clock is not added: %s", second.err)
 	}
 	third := succeed(t, countsDay(in, key, "2026-11-10", auckland, "--edition", "2")...)
-	if !strings.Contains(third.err, "published 3 times") ||
+	if !strings.Contains(third.err, "3 days that were published") ||
 		!strings.Contains(third.err, "ε = 3 in all") {
 		t.Errorf("a day that meets two others costs three times ε: %s", third.err)
 	}

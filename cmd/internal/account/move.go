@@ -172,6 +172,9 @@ func (m *mover) partition(ctx context.Context, n int32, of int) (MovedPartition,
 	case !there.marked:
 		p.Empty = true
 		return p, nil
+	case len(m.source) > 0 && bytes.Equal(m.source, there.mark.Source):
+		return p, fmt.Errorf("the accounts in %s are of %s already: start the service",
+			m.o.Topics.Changelog, m.o.Topics.Raw)
 	case task.CheckPartitioner(there.mark, m.o.PartitionerName(of)) != nil:
 		return p, task.CheckPartitioner(there.mark, m.o.PartitionerName(of))
 	case there.mark.Published > there.mark.Input:
