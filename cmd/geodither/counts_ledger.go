@@ -115,9 +115,8 @@ func (l *countsLedger) read() error {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if lines[0] != ledgerHead {
 		return fmt.Errorf("%s is no ledger of counts that this program knows: restore it from a "+
-			"copy. Where another version of geodither wrote it, publish with a new key, at a "+
-			"further "+
-			"ε for days that were published", l.path)
+			"copy, or where another version wrote it publish with a new key, at a further ε",
+			l.path)
 	}
 	for i, text := range lines[1:] {
 		var line ledgerLine
