@@ -57,9 +57,9 @@ func (s *Sanitizer) open(step int64) bool {
 }
 
 // tooSoon says whether the last release is less than the interval ago. With an interval of 1 no
-// later step is too soon. The same one repeats, unless the user was erased since, or came to a model
-// with shorter steps: then there is nothing to repeat, and what the ledger keeps says that the time
-// of the step has had its release.
+// later step is too soon. The same one repeats, unless the user was erased since, or came to a
+// model with shorter steps: then there is nothing to repeat, and what the ledger keeps says that
+// the time of the step has had its release.
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
