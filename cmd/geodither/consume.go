@@ -111,9 +111,8 @@ func noneConsumed(topic string, dead, fromEnd bool) string {
 		return "no record of " + topic + " is committed yet: is \"geodither smooth\" running? It " +
 			"writes a record after a release that is a lag later"
 	}
-	return "no record of " + topic + " is committed yet: is what writes it running? --follow " +
-		"waits " +
-		"for some"
+	return "no record of " + topic + " is committed yet: is what writes it running? " +
+		"--follow waits for some"
 }
 
 // quietFor is how long --follow waits for a first record before it says what it waits for.

@@ -75,11 +75,9 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 		&accept,
 		"accept",
 		nil,
-		"for one start go on, by `NAME`: settings, after a "+
-			"kill under another key, model or release settings; lost-account, without the "+
-			"changelog, "+
-			"every user's sum of ε at 0; lost-records, where raw records were lost before they "+
-			"were read; "+
+		"for one start go on, by `NAME`: settings, after a kill under another key, model or "+
+			"release settings; lost-account, without the changelog, every user's sum of ε at 0; "+
+			"lost-records, where raw records were lost before they were read; "+
 			"refused, where nearly all of the first raw records would be refused",
 	)
 	cli.Required(cmd, "config")

@@ -167,10 +167,9 @@ func (f *sanitizeFlags) run(
 	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
 		fmt.Fprintln(
 			std.Err,
-			"WARNING: the budget holds within this run, where every user starts at "+
-				"0: files of one period belong into one run. A service with the same key and "+
-				"users does "+
-				"not know of it, and their ε add.",
+			"WARNING: the budget holds within this run, where every user starts at 0: files "+
+				"of one period belong into one run. A service with the same key and users "+
+				"does not know of it, and their ε add.",
 		)
 	}
 	return f.writeReport(summary)

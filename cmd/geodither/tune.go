@@ -358,10 +358,10 @@ func yamlOf(r *tune.Result) string {
 	p := r.Promise
 	var b strings.Builder
 	b.WriteString(
-		"# Configuration of \"geodither run -c FILE\", from \"geodither tune\". Relative " +
-			"paths are relative to this file.\n# deploy/geodither.yml of the project explains " +
-			"every " +
-			"key. What is measured on the traces is in report.html alone.\n",
+		"# Configuration of \"geodither run -c FILE\", from \"geodither tune\". " +
+			"Relative paths are relative to this file.\n" +
+			"# deploy/geodither.yml of the project explains every key. What is measured " +
+			"on the traces is in report.html alone.\n",
 	)
 	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step // in whole steps, at least a day
 	delta := fmt.Sprintf("  delta: %s\n", decimal(p.Delta))

@@ -176,8 +176,7 @@ func (d *examination) expired(ctx context.Context, partitions int) {
 				Warning,
 				"partition %d: %s has states up to offset %d, and group %s has "+
 					"no offset: it expired (offsets.retention.minutes) or was deleted. A start "+
-					"goes on "+
-					"at %[3]d",
+					"goes on at %[3]d",
 				n,
 				d.o.Topics.Changelog,
 				mark.Input,

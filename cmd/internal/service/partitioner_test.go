@@ -60,8 +60,8 @@ func TestPartitionerIsChanged(t *testing.T) {
 	changed.Partitioner = engine.CRC32
 	before := a.Read(t)
 	for range 2 {
-		err := fails(t, changed, `from "murmur2, 4 partitions"`, `to "crc32, 4 partitions"`,
-			"put that back", "ONCALL.md")
+		err := fails(t, changed, `"murmur2, 4 partitions"`, `"crc32, 4 partitions"`,
+			"undo the change", "ONCALL.md")
 		if !errors.Is(err, task.ErrPartitioner) || strings.Contains(err.Error(), "vehicle") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("the service ends with %v", err)
