@@ -92,8 +92,8 @@ var advice = map[schemas.Reason]string{
 		"binary number, no quotes",
 	schemas.ReasonTimestampAhead: "fixes lie further ahead of their Kafka records than " +
 		"max_ahead: are the devices' clocks right?",
-	schemas.ReasonNoRecordTime: "the records have no Kafka timestamp to hold a fix's time against: " +
-		"set message.timestamp.type=LogAppendTime on the topic, or max_ahead: off",
+	schemas.ReasonNoRecordTime: "the records have no Kafka timestamp to hold a fix's time " +
+		"against: set message.timestamp.type=LogAppendTime on the topic, or max_ahead: off",
 	schemas.ReasonBeforeGPS: "times lie before 1980: write milliseconds, or set " +
 		"input.timestamp.unit to theirs; leave out devices that never had a fix",
 	schemas.ReasonNullIsland: "latitude and longitude are 0: leave out devices that have no fix",
