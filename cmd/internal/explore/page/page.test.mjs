@@ -325,14 +325,14 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
 test("a trace of several days spends the budget of each 24 hours", async (t) => {
   const { traces, model } = town(t, "1km", 0, 600); // 66 hours
   const lines = readFileSync(traces, "utf8").split("\n");
-  writeFileSync(traces, lines.toSpliced(150, 0, "user-07777,2030-01-01T00:00:00Z,0,0").join("\n")); // which is refused
+  writeFileSync(traces, lines.toSpliced(150, 0, "user-07777,2026-03-01T00:00:00Z,0,0").join("\n")); // which is refused
   const served = await own(t, ["explore", "--model", model, traces]);
   const page = await open(t, `${served.url}#view=day&budget=20`, { viewport: { width: 1280, height: 720 } });
   await settled(page);
   const c = await page.evaluate(async () => (await fetch("api/course?user=user-07777&epsilon=1&budget=20")).json());
   assert.equal(c.kind[149], "refused");
   assert.ok(c.summary.spent >= 60, `the trace spends ${c.summary.spent}, which is no more than a budget`);
-  // What counts are the steps from 24 hours before the start of a fix's step on, and the fix of 2030 has none.
+  // What counts are the steps from 24 hours before the start of a fix's step on, and the fix of March has none.
   const step = (i) => Math.floor(c.time_ms[i] / 600_000);
   const day = c.time_ms.map((_, i) => c.spent.reduce((sum, x, k) => sum + (k <= i && step(k) >= step(i) - 144 ? x - (c.spent[k - 1] ?? 0) : 0), 0));
   for (const i of [5, 12, 100, 398]) {
