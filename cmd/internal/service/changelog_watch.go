@@ -80,7 +80,6 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 // lookAtOutputs looks whether the topics of the output are there: a topic that gets a record a day
 // may be gone for as long.
 func (s *Service) lookAtOutputs(ctx context.Context) {
-	const caller = "watch"
 	names := s.options.Topics.Outputs()
 	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, names...)
 	var missing *admin.MissingTopicsError
@@ -89,9 +88,9 @@ func (s *Service) lookAtOutputs(ctx context.Context) {
 	}
 	for _, name := range names {
 		if missing != nil && slices.Contains(missing.Topics, name) {
-			s.outputs.failed(name, caller, missing)
+			s.outputs.failed(name, theWatch, missing)
 		} else {
-			s.outputs.written(name, caller)
+			s.outputs.written(name, theWatch)
 		}
 	}
 }

@@ -31,14 +31,17 @@ type outputs struct {
 // unwritten is a topic that somebody could not write when they tried last.
 type unwritten struct {
 	began   time.Time
-	cause   error // of the last failure
-	callers map[string]struct{}
+	cause   error               // of the last failure
+	callers map[string]struct{} // none if all that failed are gone, and none has written since
 	told    bool
 	pace    pace
 }
 
 // ofTransactions stands for the topics of all that a transaction needs beside its outputs.
 const ofTransactions = "transactions"
+
+// theWatch is the caller that only looks whether the topics are there.
+const theWatch = "watch"
 
 // outputPatience is how long a topic may refuse its records without a word, as it does while its
 // leader changes.
@@ -54,41 +57,47 @@ func (o *outputs) failed(topic, caller string, cause error) {
 	defer o.mu.Unlock()
 	u := o.failing[topic]
 	if u == nil {
-		u = &unwritten{began: o.now(), callers: map[string]struct{}{}}
+		u = &unwritten{callers: map[string]struct{}{}}
 		o.failing[topic] = u
+	}
+	if len(u.callers) == 0 {
+		u.began = o.now()
 	}
 	u.cause = cause
 	u.callers[caller] = struct{}{}
 }
 
-// written books that a caller has written to a topic.
+// written books that a caller has written to a topic, or that the watch has found it there.
 func (o *outputs) written(topic, caller string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if u := o.failing[topic]; u != nil {
-		delete(u.callers, caller)
-		if len(u.callers) == 0 && u.told {
-			o.log.Info("an output can be written again", "topic", topic, "after",
-				o.now().Sub(u.began).Round(time.Millisecond))
-		}
-		o.forget(topic)
+	u := o.failing[topic]
+	if u == nil {
+		return
 	}
+	_, missed := u.callers[caller]
+	delete(u.callers, caller)
+	// A topic that is there may refuse its records all the same.
+	if len(u.callers) > 0 || caller == theWatch && !missed {
+		return
+	}
+	if u.told {
+		o.log.Info("an output can be written again", "topic", topic, "after",
+			o.now().Sub(u.began).Round(time.Millisecond))
+	}
+	delete(o.failing, topic)
 }
 
-// gone books that a caller writes no more, which says nothing of the topics.
+// gone books that a caller writes no more, which says nothing of the topics. What the log was told
+// of is kept for whoever writes there next: a topic that is made again fences all tasks first.
 func (o *outputs) gone(caller string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for topic, u := range o.failing {
 		delete(u.callers, caller)
-		o.forget(topic)
-	}
-}
-
-// forget drops a topic that nobody fails to write.
-func (o *outputs) forget(topic string) {
-	if len(o.failing[topic].callers) == 0 {
-		delete(o.failing, topic)
+		if len(u.callers) == 0 && !u.told {
+			delete(o.failing, topic)
+		}
 	}
 }
 
@@ -100,7 +109,7 @@ func (o *outputs) unwritten() map[string]monitor.Unwritten {
 	now := o.now()
 	for topic, u := range o.failing {
 		since := now.Sub(u.began)
-		if since < outputPatience {
+		if len(u.callers) == 0 || since < outputPatience {
 			continue
 		}
 		found[topic] = monitor.Unwritten{Seconds: since.Seconds(), Cause: u.cause.Error()}

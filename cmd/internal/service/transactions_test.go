@@ -347,3 +347,26 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputWrittenByAnother: a topic that is made again fences the tasks that could not write it.
+// Those that follow them say that it can be written; the watch, which only sees it, does not.
+func TestOutputWrittenByAnother(t *testing.T) {
+	var log strings.Builder
+	o := newOutputs(slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.Unix(0, 0)
+	o.now = func() time.Time { return now }
+	o.failed("out", "a", errors.New("too few replicas"))
+	now = now.Add(2 * outputPatience)
+	if found := o.unwritten(); len(found) != 1 {
+		t.Errorf("unwritten are %v", found)
+	}
+	o.gone("a")
+	o.written("out", theWatch)
+	if found := o.unwritten(); len(found) != 0 || strings.Contains(log.String(), "again") {
+		t.Errorf("unwritten are %v, and the log is %s", found, log.String())
+	}
+	o.written("out", "b")
+	if !strings.Contains(log.String(), `msg="an output can be written again" topic=out`) {
+		t.Errorf("the log is %s", log.String())
+	}
+}
