@@ -34,14 +34,14 @@ type smoothFlags struct {
 func newSmooth(std cli.Streams) *cobra.Command {
 	var f smoothFlags
 	cmd := &cobra.Command{
-		Use:   "smooth {-c FILE | --model FILE} {--in - | [--in] PATH...}",
+		Use:   "smooth {-c FILE | --model FILE} {PATH... | --in -}",
 		Short: "Say where users were, with what was published later taken in",
 		Long: `Compute the estimates of sanitized records again, each with the records of its user up to a
-later one: for readers who can wait. The input is files of "sanitize" or "consume", or standard
-input: "geodither consume ... | geodither smooth --in -" smooths a topic up to its end. The command
-needs the public model and the public settings of the service, and nothing secret. It costs no ε,
-because every reader of the records can do the same. An attacker can too: the smoothed error is
-what the records show of the past.
+later one: for readers who can wait. "geodither consume ... | geodither smooth ... --in -" smooths a
+topic up to its end; other inputs are files of "sanitize" or "consume". The command needs the public
+model and the public settings of the service, and nothing secret. It costs no ε, because every
+reader of the records can do the same. An attacker can too: the smoothed error is what the records
+show of the past.
 
 A record is smoothed by all records of its user up to the user's first release at --lag after it,
 or later. "all" takes in everything that follows. Most of the gain comes with one release
