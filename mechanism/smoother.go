@@ -13,7 +13,7 @@ const (
 	// MaxBlock is how many records of one user wait at most under SmoothAll, and MaxWait under any
 	// other lag. A block of so many closes with what it has. MaxBlock is nine hours of a record
 	// every two seconds, and one to ten megabytes. MaxWait is 68 minutes of that. It bounds the
-	// memory for a fleet of users without releases, such as those whose budget is spent for the day.
+	// memory for many users without releases, such as those whose budget is spent for the day.
 	MaxBlock = 1 << 14
 	MaxWait  = 1 << 11
 	// SmoothMass is the smallest mass of a step that waits, as a share of all of it: smaller ones

@@ -67,8 +67,8 @@ func TestComposeFiles(t *testing.T) {
 	}
 }
 
-// composeTrouble returns images without a fixed version, files that are not there, and files that no
-// container mounts.
+// composeTrouble returns images without a fixed version, files that are not there, and files that
+// no container mounts.
 func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
 	t.Helper()
 	c := readCompose(t, tree)

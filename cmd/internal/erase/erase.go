@@ -282,8 +282,8 @@ func (e *eraser) countedPartition(
 		about[user] = erasedCounted + "Its state folder: " + local.about(user)
 		if is.pending {
 			pending++
-			about[user] = "asked for, but not erased yet, in the service that counts: repeat this " +
-				"command"
+			about[user] = "asked for, but not erased yet, in the service that counts: repeat " +
+				"this command"
 		}
 	}
 	return pending, err

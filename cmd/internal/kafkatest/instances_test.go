@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// supervised is one "geodither run" or "geodither counts" under a supervisor, which notes an exit that
-// nobody asked for and starts the process again. All starts write to the same log.
+// supervised is one "geodither run" or "geodither counts" under a supervisor, which notes an exit
+// that nobody asked for and starts the process again. All starts write to the same log.
 type supervised struct {
 	name, binary, config, stateDir string
 	command                        string // empty: run

@@ -95,8 +95,8 @@ func TestDashboard(t *testing.T) {
 var metricName = regexp.MustCompile(`\b(?:geodither|go|process)_[a-z_]+`)
 
 // TestMap: the panels of the map say that places are sanitized or that counts have noise, ask the
-// source that is provisioned for tables that the sink makes, leave predictions out, and show columns
-// that they ask for. TestPostgreSQL of kafkatest runs the queries.
+// source that is provisioned for tables that the sink makes, leave predictions out, and show
+// columns that they ask for. TestPostgreSQL of kafkatest runs the queries.
 func TestMap(t *testing.T) {
 	var sources struct {
 		Datasources []datasource

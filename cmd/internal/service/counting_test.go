@@ -610,8 +610,8 @@ func TestCountsAreGone(t *testing.T) {
 	r.Stop(t)
 }
 
-// TestCountingLost: a lost changelog stops a service that counts. The error says how to begin again,
-// and no way out that is for accounts of ε.
+// TestCountingLost: a lost changelog stops a service that counts. The error says how to begin
+// again, and no way out that is for accounts of ε.
 func TestCountingLost(t *testing.T) {
 	t.Parallel()
 	f := newCountedFleet(t)

@@ -263,8 +263,8 @@ func TestOldSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// TestStartOver: the error of a service that counts has what its cause says of the loss, and none of
-// the ways out of a service that sanitizes.
+// TestStartOver: the error of a service that counts has what its cause says of the loss, and none
+// of the ways out of a service that sanitizes.
 func TestStartOver(t *testing.T) {
 	for want, cause := range map[string]error{
 		"partition 3: " + task.ErrInputLost.Error() + ": the group is at 5": fmt.Errorf(
