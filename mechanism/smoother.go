@@ -12,9 +12,8 @@ const (
 	SmoothAll = int64(-1)
 	// MaxBlock is how many records of one user wait at most under SmoothAll, and MaxWait under any
 	// other lag. A block of so many closes with what it has. MaxBlock is nine hours of a record
-	// every two seconds, and one to ten megabytes. MaxWait is 68 minutes of that. It is for users
-	// without releases, such as those whose budget is spent for the day: a service stores the
-	// records that wait again with each new one.
+	// every two seconds, and one to ten megabytes. MaxWait is 68 minutes of that. It bounds the
+	// memory for many users without releases, such as those whose budget is spent for the day.
 	MaxBlock = 1 << 14
 	MaxWait  = 1 << 11
 	// SmoothMass is the smallest mass of a step that waits, as a share of all of it: smaller ones
@@ -81,16 +80,6 @@ type Block struct {
 
 // Open returns the number of the first moment that is not smoothed yet.
 func (b *Block) Open() int64 { return b.first }
-
-// Size returns about how many bytes of memory the block has.
-func (b *Block) Size() (n int) {
-	moments := b.moments[:cap(b.moments)]
-	for i := range moments {
-		m := &moments[i]
-		n += 200 + cap(m.short) + 12*cap(m.plain.P) + 8*(cap(m.high)+cap(m.values))
-	}
-	return n
-}
 
 // Reset makes the block that of a new user, in the same memory.
 func (b *Block) Reset() { *b = Block{moments: b.moments[:0]} }

@@ -290,6 +290,9 @@ func TestWrongConfig(t *testing.T) {
 		{"a key like no other", "group:", "colour_scheme:", []string{
 			`unknown key "colour_scheme": a misspelling? geodither run --help lists the keys`,
 		}},
+		{"smoothing as a service", "group:", "smooth:", []string{
+			`unknown key "smooth"`, "geodither consume | geodither smooth --in -",
+		}},
 		{"unknown key below", "  raw:", "  row:", []string{
 			"line 4", `unknown key "row"`, "did you mean raw?",
 		}},

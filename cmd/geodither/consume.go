@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,16 +39,13 @@ until Ctrl-C with --follow.
 estimate as a point in the column geometry. It can be read when the command has ended, by itself
 or by Ctrl-C.
 
---topic reads a topic that "geodither smooth" writes in the same way. The mechanism of its records
-has a note, smoothed or unsmoothed.
-
 With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
 why it was refused, and at the end on standard error how many there are of each reason. A refused
 record's content is not in it.`,
 		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume -c geodither.yml --format parquet > sanitized.parquet
   geodither consume -c geodither.yml --follow --from-end
-  geodither consume -c geodither.yml --topic fleet.sanitized.smoothed --format geojson
+  geodither consume -c geodither.yml --format geojson > sanitized.geojson
   geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,9 +103,6 @@ func noneConsumed(topic string, dead, fromEnd bool) string {
 		return "there are no new dead letters in " + topic
 	case dead:
 		return "there are no dead letters in " + topic
-	case strings.HasSuffix(topic, topics.SmoothedSuffix):
-		return "no record of " + topic + " is committed yet: is \"geodither smooth\" running? It " +
-			"writes a record after a release that is a lag later"
 	}
 	return "no record of " + topic + " is committed yet: is what writes it running? " +
 		"--follow waits for some"

@@ -33,10 +33,9 @@ func newDoctor(std cli.Streams) *cobra.Command {
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
 state folder, each broker, this client's rights, the limits of transactions, the topics with their
 partitions, settings and retention, the last raw records, the group, the settings of running
-instances, and whether the changelog holds the account of ε of everything that was processed. With
-smooth or topics.smoothed the command looks at what "geodither smooth" needs as well. If nothing has
-failed, it then simulates what error to expect from the releases, which takes a while. It changes
-nothing.
+instances, and whether the changelog holds the account of ε of everything that was processed. If
+nothing has failed, it then simulates what error to expect from the releases, which takes a while.
+It changes nothing.
 
 Each line begins with ok, warning, failure, or unchecked: what could not be looked at, and why. The
 exit code is 1 if something would stop the service or keep it from publishing.`,
@@ -152,14 +151,6 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.add(c.Name, c.Level, "%s", c.Remedy)
 	}
 	doctor.Examine(ctx, options, d.tell)
-	if file.Smooths() {
-		second, err := file.SmoothingOf(options)
-		if err != nil {
-			d.add("smooth", doctor.Failure, "%v", err)
-		} else {
-			doctor.ExamineFollowing(ctx, "smooth", second.Options, second.Smooth, d.tell)
-		}
-	}
 	d.counts(ctx, file, options)
 	switch {
 	case ctx.Err() != nil:
@@ -180,7 +171,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 		d.add("counts", doctor.Failure, "%v", err)
 	} else {
 		for _, o := range []service.Options{n.Windows, n.Totals} {
-			doctor.ExamineFollowing(ctx, "counts", o, nil, d.tell)
+			doctor.ExamineCounting(ctx, o, d.tell)
 		}
 	}
 	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say

@@ -30,9 +30,8 @@ func newErase(std cli.Streams) *cobra.Command {
 		Short: "Erase what a service has stored of a person, with a receipt",
 		Long: `Erase what a service has stored of a person: the state in the changelog, which every instance's
 state folder follows, and in the state folder on this machine. The same holds for the service that
-smooths, if the config has smooth or topics.smoothed, and for the one that counts, if it has counts,
-also alone. First stop whatever produces the person's raw records, or the next one makes a new
-state.
+counts, if the config has counts, also alone. First stop whatever produces the person's raw records,
+or the next one makes a new state.
 
 The service may be at work. The command takes the person's partition from the running instance for
 one transaction, and that instance takes it up again, within fifteen seconds. If the service has
@@ -76,17 +75,13 @@ message names such people by their place in the list.`,
 			if err != nil {
 				return err
 			}
-			smoothed, err := smoothedBy(path, file, options)
-			if err != nil {
-				return err
-			}
 			counted, err := countedBy(path, file, options)
 			if err != nil {
 				return err
 			}
 			result, err := erase.Run(cmd.Context(), erase.Options{
 				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Smoothed: smoothed, Counted: counted, Users: list, ResetBudget: reset,
+				Counted: counted, Users: list, ResetBudget: reset,
 				MaxBatchBytes: options.MaxBatchBytes, Logger: options.Logger,
 			})
 			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
@@ -102,23 +97,6 @@ message names such people by their place in the list.`,
 		"also drop the account: who comes back starts at Σε = 0")
 	cli.Required(cmd, "config")
 	return cmd
-}
-
-// smoothedBy returns the service that smooths what a config's service publishes; nil where the
-// config does not speak of one.
-func smoothedBy(
-	path string, file config.File, o service.Options,
-) (*erase.Smoothed, error) {
-	if !file.Smooths() {
-		return nil, nil
-	}
-	second, err := file.SmoothingOf(o)
-	if err != nil {
-		return nil, config.Error(path, err)
-	}
-	return &erase.Smoothed{
-		Cluster: second.Cluster, SmoothSettings: second.Smooth, StateDir: second.StateDir,
-	}, nil
 }
 
 // countedBy returns the service that counts what a config's service reads; nil where the config

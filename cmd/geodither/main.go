@@ -54,7 +54,7 @@ Start with:  geodither demo`,
 			newTrain(std), newTune(std), newModel(std), newKey(std), newConfig(std), newInput(std),
 			newTopics(std), newSchemas(std), newDoctor(std),
 		}},
-		{"Run it (smooth and counts, too):", []*cobra.Command{
+		{"Run it (counts, too):", []*cobra.Command{
 			newRun(std), newProduce(std), newConsume(std), newReplay(std), newState(std),
 			newErase(std),
 		}},

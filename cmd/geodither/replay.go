@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
@@ -40,11 +39,6 @@ anything else differs (a setting, raw records that retention has removed, fixes 
 has not released yet), this would be a second release of the same fixes. The command then refuses,
 says why and what it would cost, and goes on only with --spend-again. The records show it too:
 their mechanism is "codebook (second release)".
-
-With smooth or topics.smoothed in the config, and without --from, the command then smooths the
-records of the output, as "geodither smooth" does, into the output topic's name and ".smoothed": all
-of them, because no later ones follow. A longer range or another smooth.lag then needs a new
---output-topic.
 
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the
@@ -82,21 +76,8 @@ processed. Records before --from are processed for the states, and not published
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
-	options, file, err := loadFile(f.config, std)
+	options, err := loadService(cmd.Context(), f.config, std)
 	if err != nil {
-		return err
-	}
-	if file.Smooths() {
-		smoothing, err := file.SmoothingOf(options)
-		if err != nil {
-			return config.Error(f.config, err)
-		}
-		smoothing.Smooth.Scheduled = false // no further model will come
-		f.options.Smooth = &smoothing.Smooth
-		t := smoothing.Topics
-		f.options.Taken = []string{t.Sanitized, t.Changelog, t.DeadLetters}
-	}
-	if _, err := options.Connection.Connect(cmd.Context(), options.Brokers); err != nil {
 		return err
 	}
 	if f.dry {
@@ -105,16 +86,11 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
 	f.options.Planning = bar.Counter("raw offsets")
-	phase := func(name, unit string) func(done, total int64) {
-		var begun sync.Once
-		return func(done, total int64) {
-			begun.Do(func() { bar.Phase(name, nil) }) // at a rate of its own
-			bar.Count(done, total, unit)
-		}
+	var begun sync.Once
+	f.options.Progress = func(done, total int64) {
+		begun.Do(func() { bar.Phase("replaying", nil) }) // at a rate of its own
+		bar.Count(done, total, "raw offsets")
 	}
-	f.options.Progress = phase("replaying", "raw offsets")
-	f.options.Ending = phase("looking for last records", "offsets")
-	f.options.Smoothing = phase("smoothing", "offsets")
 	plan, err := replay.Run(cmd.Context(), options, f.options)
 	bar.Done()
 	switch {
@@ -158,14 +134,6 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if plan.Done {
 		fmt.Fprintf(out, "done: the answers to the raw records are in %s and %s\n",
 			plan.Output, plan.DeadLetters)
-		switch {
-		case plan.ToSmooth > 0:
-			fmt.Fprintf(out, "to smooth: %s of %s, by this command without --dry-run\n",
-				cli.Quantity(plan.ToSmooth, "offset"), plan.Output)
-		case plan.Smoothed != "":
-			fmt.Fprintf(out, "smoothed: all of them are in %s\n", plan.Smoothed)
-		}
-		printUnsmoothed(out, plan)
 		if !plan.Identical {
 			printCost(out, "spent", plan.Spent)
 		}
@@ -185,10 +153,6 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	}
 	fmt.Fprintf(out, "output     %s, dead letters %s\nstates     changelog %s, folder %s\n"+
 		"group      %s\n", plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
-	if plan.Smoothed != "" {
-		fmt.Fprintf(out, "smoothed   %s\n", plan.Smoothed)
-	}
-	printUnsmoothed(out, plan)
 	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
 		_, err := fmt.Fprintln(out, "cost       none: these are the first releases again")
@@ -206,13 +170,6 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 		printCost(out, "spent", plan.Spent)
 	}
 	return nil
-}
-
-// printUnsmoothed prints why a replay does not smooth, although the config has smooth.
-func printUnsmoothed(out io.Writer, plan replay.Plan) {
-	if plan.NotSmoothed != "" {
-		fmt.Fprintf(out, "not smoothed: %s\n", plan.NotSmoothed)
-	}
 }
 
 // printCost prints what second releases cost, or have cost by now.

@@ -62,11 +62,7 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 						"remedy", c.Remedy)
 				}
 			}
-			host := hosting{path, options, file}
-			return host.serve(cmd.Context(), service.New, func() (stop func()) {
-				return expect.Log(cmd.Context(), options.Model, options.Release, std.Tracks,
-					options.Logger)
-			})
+			return serve(cmd.Context(), path, options, file.HTTP, std)
 		},
 	}
 	flags := cmd.Flags()
@@ -108,25 +104,16 @@ func (a acceptances) accept(names []string) error {
 	return nil
 }
 
-// hosting is an instance of a service, by its config.
-type hosting struct {
-	path    string // of the config, for errors
-	options service.Options
-	file    config.File
-}
-
-// serve runs the instance until the context ends. begin is called when its brokers do not refuse
-// it.
-func (h hosting) serve(ctx context.Context, create func(service.Options) (*service.Service, error),
-	begin func() (stop func()),
+// serve runs an instance of the service until the context ends. path is that of the config.
+func serve(
+	ctx context.Context, path string, o service.Options, h config.HTTP, std cli.Streams,
 ) error {
-	o := h.options
 	o.Board, o.Counters = monitor.NewBoard(), new(engine.Counters)
-	service, err := create(o)
+	s, err := service.New(o)
 	if err != nil {
-		return config.Error(h.path, err)
+		return config.Error(path, err)
 	}
-	answers, err := listen(o, h.file.HTTP)
+	answers, err := listen(o, h)
 	if err != nil {
 		return err
 	}
@@ -137,8 +124,8 @@ func (h hosting) serve(ctx context.Context, create func(service.Options) (*servi
 	if err := o.Connection.Refused(ctx, o.Brokers); err != nil {
 		return err
 	}
-	defer begin()()
-	return service.Run(ctx)
+	defer expect.Log(ctx, o.Model, o.Release, std.Tracks, o.Logger)()
+	return s.Run(ctx)
 }
 
 // listen begins to answer those who watch the service over HTTP, if the config says where.

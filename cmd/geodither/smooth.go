@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math"
 	"runtime"
@@ -19,8 +18,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/monitor"
-	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
@@ -37,13 +34,14 @@ type smoothFlags struct {
 func newSmooth(std cli.Streams) *cobra.Command {
 	var f smoothFlags
 	cmd := &cobra.Command{
-		Use:   "smooth {-c FILE | --model FILE} [PATH...]",
+		Use:   "smooth {-c FILE | --model FILE} {PATH... | --in -}",
 		Short: "Say where users were, with what was published later taken in",
 		Long: `Compute the estimates of sanitized records again, each with the records of its user up to a
-later one: for readers who can wait. The input is files of "sanitize" or "consume". The command
-needs the public model and the public settings of the service, and nothing secret. It costs no ε,
-because every reader of the records can do the same. An attacker can too: the smoothed error is
-what the records show of the past.
+later one: for readers who can wait. "geodither consume ... | geodither smooth ... --in -" smooths a
+topic up to its end; other inputs are files of "sanitize" or "consume". The command needs the public
+model and the public settings of the service, and nothing secret. It costs no ε, because every
+reader of the records can do the same. An attacker can too: the smoothed error is what the records
+show of the past.
 
 A record is smoothed by all records of its user up to the user's first release at --lag after it,
 or later. "all" takes in everything that follows. Most of the gain comes with one release
@@ -60,21 +58,11 @@ is not given or of a user's own, without their releases (publish.release: false)
 missing record, until a gap that the filter does not bridge. The summary counts them.
 
 The records name ε, δ, the mechanism and the model. The other settings of the release come from
-the service's config (-c), where they are not the defaults.
-
-With -c alone the command is a service, as "run" is: sanitized topic in, topics.smoothed out, each
-record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
-other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. A record
-waits for its user's next release, smooth.lag later or more, and the last ones of a user who falls
-silent for the user's next one. A record under a model that the config lacks passes unsmoothed; with
-models it waits for that model, which the log names. No account of ε is in its changelog: if that is
-lost, or other settings come after a kill, start with another smooth.group and topics.smoothed, and
-the sanitized topic fills them.`,
-		Example: `  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
-  geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet
-  geodither smooth -c geodither.yml
-  geodither consume --topic fleet.sanitized |
-    geodither smooth -c geodither.yml --in - --lag all --out smoothed.ndjson`,
+the service's config (-c), where they are not the defaults.`,
+		Example: `  geodither consume -c geodither.yml |
+    geodither smooth -c geodither.yml --in - --lag all --out smoothed.ndjson
+  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
+  geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
@@ -96,9 +84,6 @@ the sanitized topic fills them.`,
 }
 
 func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Streams) error {
-	if f.serves(flags) {
-		return f.serve(ctx, std)
-	}
 	options, err := f.options(flags)
 	if err != nil {
 		return err
@@ -130,29 +115,6 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 	return nil
 }
 
-// serves reports whether the command is a service: nothing names a file.
-func (f *smoothFlags) serves(flags *pflag.FlagSet) bool {
-	return f.settings.Path != "" && len(f.paths)+len(f.models) == 0 && f.lag == "" &&
-		!flags.Changed("out")
-}
-
-// serve runs an instance of the service.
-func (f *smoothFlags) serve(ctx context.Context, std cli.Streams) error {
-	o, file, err := config.ReadSmoothing(f.settings.Path)
-	if err != nil {
-		return err
-	}
-	if o.Logger, err = file.Log.Logger(std.Err); err != nil {
-		return config.Error(f.settings.Path, err)
-	}
-	o.Logger = slog.New(monitor.NameEvents(o.Logger.Handler()))
-	create := func(options service.Options) (*service.Service, error) {
-		return service.NewFollowing(options, service.Smoothing(o.Smooth))
-	}
-	host := hosting{f.settings.Path, o.Options, file}
-	return host.serve(ctx, create, func() (stop func()) { return func() {} })
-}
-
 // options resolves the flags and the config of the service. It does not read the config's key.
 func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, err error) {
 	c, err := f.settings.File(flags)
@@ -182,8 +144,7 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 // check refuses what cannot be used before anything is read.
 func (f *smoothFlags) check() error {
 	if len(f.paths) == 0 {
-		return cli.Usagef("name the sanitized records to read with --in, - for standard input; " +
-			"-c FILE alone runs the service")
+		return cli.Usagef("name the sanitized records to read with --in, - for standard input")
 	}
 	if _, err := files.FormatOf(f.out); err != nil {
 		return err

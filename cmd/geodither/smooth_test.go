@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -100,6 +102,61 @@ func requireSmoothed(t *testing.T, name string, before, after []schemas.Sanitize
 	}
 	if 2*moved < len(after) {
 		t.Errorf("%s: %d of %d estimates are others", name, moved, len(after))
+	}
+}
+
+// TestConsumeSmooth: "consume | smooth --in -" smooths every record of a topic, as a file of the
+// same records does. The key file is gone by then: the command does not look for one.
+func TestConsumeSmooth(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	traces, _ := townFiles(t, dir)
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "2", traces)
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`brokers: [%q]
+group: town
+topics: {raw: raw, sanitized: out, create: true}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {mechanism: codebook, epsilon: 3, interval: 4m, budget: none}
+`, broker))
+	succeed(t, "topics", "create", "-c", config)
+	fixes := len(servicetest.TownFixes())
+	consume := func(format string) string {
+		return succeed(t, "consume", "--brokers", broker, "--topic", "out", "--format", format).out
+	}
+	sanitizing := start(t, nil, "run", "-c", config)
+	eventually(t, "every fix is published", func() bool {
+		return strings.Count(consume("json"), "\n") == fixes
+	})
+	sanitizing.stop(t)
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	records := consume("json")
+	in, out := write(t, dir, "in.ndjson", records), filepath.Join(dir, "out.ndjson")
+	said := succeed(t, "smooth", "-c", config, "--in", in, "--out", out)
+	requireWords(t, said.err, fmt.Sprintf(": %d smoothed", fixes))
+	want := decoded(t, read(t, out))
+	requireSmoothed(t, "topic", decoded(t, records), want) // which sorts them by user
+	for _, format := range []string{"json", "csv"} {
+		piped := callWith(t, consume(format), "smooth", "-c", config, "--in", "-", "--out", out)
+		if piped.code != 0 {
+			t.Fatalf("%s: exit %d: %s", format, piped.code, piped.err)
+		}
+		got := decoded(t, read(t, out))
+		slices.SortStableFunc(got, func(a, b schemas.Sanitized) int {
+			return strings.Compare(a.UserID, b.UserID)
+		})
+		if len(got) != len(want) {
+			t.Fatalf("%s: %d records, want %d", format, len(got), len(want))
+		}
+		for i, r := range got {
+			if r.Latitude != want[i].Latitude || r.RadiusM != want[i].RadiusM {
+				t.Fatalf("%s: record %d is %+v, of a file %+v", format, i, r, want[i])
+			}
+		}
 	}
 }
 
@@ -365,6 +422,7 @@ func TestSmoothRefuses(t *testing.T) {
 		args := append([]string{"smooth", "--out", out}, c.args...)
 		requireMessage(t, call(t, args...), c.code, c.words...)
 	}
+	requireMessage(t, call(t, "smooth", "-c", config), cli.ExitUsage, "--in", "standard input")
 	if left := names(t, other); len(left) != 0 {
 		t.Errorf("failures left files behind: %v", left)
 	}

@@ -104,10 +104,4 @@ refused 'command' -f examples/local.yaml --set command=sanitize
 refused "replica" -f examples/local.yaml --set replica=3
 refused 'http.port\|/http/port' -f examples/local.yaml --set http.port=80
 
-render -f examples/local.yaml --set command=smooth,noiseKey.existingSecret= > "$dir/out.yaml"
-grep -q '"smooth","--config' "$dir/out.yaml"
-if grep -q 'key_file\|secretName\|doctor' "$dir/out.yaml"; then
-  echo "a pod of smooth has the key" >&2
-  exit 1
-fi
 echo "the chart is right"

@@ -38,7 +38,6 @@ type Track struct {
 	standing standing
 	state    []byte  // encoded; empty unless the user is followed
 	filter   *filter // of the last record; nil: its model is not given
-	name     string  // the filter's, where it is one of a Replayer
 	last     int64   // step of the last record
 	origin   int64   // step in which the filter started at the initial distribution
 	starts   int     // how often it has started

@@ -33,7 +33,6 @@ func (m Models) validate() error {
 // filter is the service's filter under one model, with the scratch memory of one goroutine. A
 // user's Track points to the one of the last record.
 type filter struct {
-	name        string // in a Replayer
 	model       *mobility.Model
 	sanitizer   *mechanism.Sanitizer
 	toleranceKM float64

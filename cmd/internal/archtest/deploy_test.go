@@ -29,7 +29,6 @@ type compose struct {
 		Configs []struct {
 			Source string `yaml:"source"`
 		} `yaml:"configs"`
-		Volumes []string `yaml:"volumes"`
 	} `yaml:"services"`
 	Configs map[string]struct {
 		File string `yaml:"file"`
@@ -61,8 +60,6 @@ func TestComposeFiles(t *testing.T) {
 		"{image: 'x:1', configs: [{source: f}]}": "",
 		"{image: 'x:1'}}\nconfigs: {f: {file: docker-compose.yml}":               "nobody mounts f",
 		"{image: 'x:1', configs: [{source: f}]}}\nconfigs: {f: {file: gone.yml}": "config f",
-		"{image: 'x:1', command: [smooth], volumes: ['data:/x']}":                "",
-		"{image: 'x:1', command: [smooth], volumes: ['key:/x:ro']}":              "needs no key",
 	} {
 		planted = "services: {a: " + planted + "}"
 		tree := fstest.MapFS{"docker-compose.yml": {Data: []byte(planted)}}
@@ -70,8 +67,8 @@ func TestComposeFiles(t *testing.T) {
 	}
 }
 
-// composeTrouble returns images without a fixed version, files that are not there, files that no
-// container mounts, and a key where none is needed.
+// composeTrouble returns images without a fixed version, files that are not there, and files that
+// no container mounts.
 func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
 	t.Helper()
 	c := readCompose(t, tree)
@@ -81,10 +78,6 @@ func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
 		if service.Image != "geodither" && (version == "" || strings.HasPrefix(version, "latest")) {
 			broken = append(broken, fmt.Sprintf("service %s: the image %s is of no fixed version",
 				name, service.Image))
-		}
-		if slices.Contains(service.Command, "smooth") && slices.ContainsFunc(service.Volumes,
-			func(volume string) bool { return strings.HasPrefix(volume, "key:") }) {
-			broken = append(broken, "service "+name+" needs no key")
 		}
 		for _, config := range service.Configs {
 			mounted[config.Source] = true
@@ -236,10 +229,8 @@ func testConfigs(t *testing.T, binary string) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}
-	for _, command := range []string{"smooth", "counts"} {
-		if got := settingsError(binary, command, filepath.Join(root, files[1])); got != "" {
-			t.Errorf("%s: %s", command, got)
-		}
+	if got := settingsError(binary, "counts", filepath.Join(root, files[1])); got != "" {
+		t.Errorf("counts: %s", got)
 	}
 }
 

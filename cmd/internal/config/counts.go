@@ -235,9 +235,6 @@ func (c *File) CountingClusters() (windows, totals topics.Cluster, err error) {
 	if first.Group != "" {
 		t := first.WithDefaults().Topics
 		taken = append(taken, t.Sanitized, t.Changelog, t.DeadLetters)
-		smooth := first.WithDefaults().Smoothing(c.Smooth.Group, c.Topics.Smoothed)
-		taken = append(taken, smooth.Topics.Sanitized, smooth.Topics.Changelog,
-			smooth.Topics.DeadLetters)
 	}
 	own := slices.Concat(windows.Topics.Names()[1:], totals.Topics.Names()[1:])
 	for i, name := range own {
@@ -247,11 +244,9 @@ func (c *File) CountingClusters() (windows, totals topics.Cluster, err error) {
 				"another use; choose other names", name)
 		}
 	}
-	for _, group := range []string{first.Group, cmp.Or(c.Smooth.Group, first.Group+"-smooth")} {
-		if windows.Group == group || totals.Group == group {
-			return windows, totals, errors.New("counts.group: it is the group of another service " +
-				"of this config; give each its own")
-		}
+	if windows.Group == first.Group || totals.Group == first.Group {
+		return windows, totals, errors.New("counts.group: it is the group of the service that " +
+			"sanitizes; give each its own")
 	}
 	// The errors name keys of the first service, whose topics have other keys here.
 	fix := strings.NewReplacer("topics.sanitized: ", "topics.counts: ")

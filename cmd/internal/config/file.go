@@ -37,7 +37,6 @@ type File struct {
 		Sanitized   string `yaml:"sanitized"`
 		Changelog   string `yaml:"changelog"`
 		DeadLetters string `yaml:"dead_letters"`
-		Smoothed    string `yaml:"smoothed"`
 		Counts      string `yaml:"counts"`
 		Partitioner string `yaml:"partitioner"`
 		Create      bool   `yaml:"create"`
@@ -57,7 +56,6 @@ type File struct {
 	Release     Release  `yaml:"release"`
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
-	Smooth      Smooth   `yaml:"smooth"`
 	Counts      Counts   `yaml:"counts"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
@@ -94,12 +92,6 @@ func (a Ahead) MarshalYAML() (any, error) {
 		return noBound, nil
 	}
 	return time.Duration(a), nil
-}
-
-// Smooth is the section "smooth": the service that smooths what the sanitizing one publishes.
-type Smooth struct {
-	Group string        `yaml:"group"`
-	Lag   time.Duration `yaml:"lag"` // default: the release interval
 }
 
 // Counts is the section "counts": where the fleet is, under an ε for a user's whole day.
@@ -252,6 +244,26 @@ func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["top
 
 // CountsAlone reports whether the services that count are the config's only ones.
 func (c *File) CountsAlone() bool { return c.CountsUsers() && c.Topics.Sanitized == "" }
+
+// Schemas returns the schemas that the registry has to have for the services of a config.
+func (c *File) Schemas() ([]service.Schema, error) {
+	o := c.withoutFiles()
+	switch {
+	case o.Topics.Sanitized == "":
+		return nil, errors.New("topics.sanitized: name the topic of sanitized records")
+	case o.Topics.DeadLetters == "" && o.Group == "":
+		return nil, errors.New("group: name the consumer group")
+	}
+	list := service.Schemas(o.Cluster)
+	if c.CountsUsers() {
+		_, totals, err := c.CountingClusters()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, service.Schemas(totals)...)
+	}
+	return list, nil
+}
 
 // part is a section of the config, or a key, that has more to check than its text.
 type part struct {

@@ -59,11 +59,6 @@ func (l *linter) check() {
 			l.faults = append(l.faults, errors.New(text))
 		}
 	}
-	if l.file.Smooths() {
-		if _, err := l.file.SmoothingOf(options); err != nil {
-			l.faults = append(l.faults, err)
-		}
-	}
 	for _, c := range l.file.Checks(options.WithDefaults()) {
 		switch {
 		case c.Level == Failure:

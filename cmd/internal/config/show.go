@@ -31,10 +31,6 @@ func Show(path string) (string, error) {
 		*address = withoutSecrets(*address)
 	}
 	file.fill(file.withoutFiles().WithDefaults())
-	if second, err := file.SmoothingCluster(); err == nil && file.Smooths() {
-		file.Smooth.Group, file.Topics.Smoothed = second.Group, second.Topics.Sanitized
-		file.Smooth.Lag = cmp.Or(file.Smooth.Lag, file.Release.Interval)
-	}
 	var node yaml.Node
 	if err := node.Encode(file); err != nil {
 		return "", err

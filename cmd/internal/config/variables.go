@@ -211,6 +211,9 @@ func kindOf(goType string) string {
 // unknown says that a key does not exist, and which one may have been meant.
 func unknown(key string) string {
 	message := fmt.Sprintf("unknown key %q: ", key)
+	if key == "smooth" || key == "smoothed" {
+		return message + "no service smooths; use geodither consume | geodither smooth --in -"
+	}
 	near := cli.Nearest(key, allKeys())
 	if len(near) == 0 {
 		return message + "a misspelling? geodither run --help lists the keys"

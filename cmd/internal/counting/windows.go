@@ -2,6 +2,7 @@ package counting
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -531,8 +532,22 @@ func decodeUser(b []byte) (u userState, err error) {
 // dropped, because that is no matter of the counts. Windows removes it with the states of all users
 // of that day (Partitioned.Expires).
 //
-// Names have no key, as those of engine.SmoothEraser: the changelog has ids until a day is closed.
-type Eraser struct{ engine.SmoothEraser }
+// Names have no key: the changelog has ids until a day is closed.
+type Eraser struct{}
+
+// erasedLabel comes before the user in what the name of an erased user is the hash of.
+const erasedLabel = "geodither erased counted user 1\x00"
+
+// RequestKey returns the changelog's key of a request to erase a user.
+func (*Eraser) RequestKey(user []byte) []byte { return erasedName(task.RequestKey, user) }
+
+// Kept implements task.Eraser.
+func (*Eraser) Kept(user []byte) []byte { return erasedName(task.KeptKey, user) }
+
+func erasedName(prefix string, user []byte) []byte {
+	sum := sha256.Sum256(append([]byte(erasedLabel), user...))
+	return append([]byte(prefix), sum[:]...)
+}
 
 // Erase implements task.Eraser.
 func (*Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byte, err error) {
@@ -541,6 +556,9 @@ func (*Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byt
 	}
 	return kept, nil
 }
+
+// Owes implements task.Eraser. There is no account.
+func (*Eraser) Owes([]byte) (bool, error) { return false, nil }
 
 // Recall implements task.Eraser.
 func (*Eraser) Recall(kept []byte) (state, remains []byte, err error) { return kept, nil, nil }

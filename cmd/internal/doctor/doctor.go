@@ -69,14 +69,11 @@ func newExamination(command string, o service.Options, tell func(Finding)) *exam
 	}
 }
 
-// ExamineFollowing looks for whatever would keep another service from working, which follows the
-// one that Examine has looked at: its folder, schemas, rights, topics, and the settings in its
-// changelog, unless own is nil. Without brokers it has no findings about these, since Examine has
-// them.
-func ExamineFollowing(ctx context.Context, command string, o service.Options,
-	own service.Fingerprints, tell func(Finding),
-) []Finding {
-	d := newExamination(command, o, tell)
+// ExamineCounting looks for whatever would keep a service that counts from working, beside what
+// Examine has looked at: its folder, schemas, rights and topics. Without brokers it has no findings
+// about these, since Examine has them.
+func ExamineCounting(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
+	d := newExamination("counts", o, tell)
 	d.stateDir()
 	d.within(ctx, "registry", d.schemas)
 	d.client = o.Client()
@@ -87,12 +84,7 @@ func ExamineFollowing(ctx context.Context, command string, o service.Options,
 	if answers {
 		d.within(ctx, "rights", d.rights)
 		d.wait(ctx)
-		counts, t := map[string]int{}, d.o.Topics
-		d.within(ctx, "topic", func(ctx context.Context) { counts = d.topicsThere(ctx) })
-		if n := counts[t.Raw]; own != nil && n > 0 && counts[t.Changelog] == n {
-			d.within(ctx, "group", func(ctx context.Context) { d.group(ctx, n) })
-			d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, own) })
-		}
+		d.within(ctx, "topic", func(ctx context.Context) { d.topicsThere(ctx) })
 	}
 	return d.found
 }
@@ -287,7 +279,7 @@ func (d *examination) topics(ctx context.Context) {
 	}
 	d.within(ctx, "topic", func(ctx context.Context) { d.unwritten(ctx, counts[t.Sanitized]) })
 	if changelog == n {
-		d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n, d.o) })
+		d.within(ctx, "settings", func(ctx context.Context) { d.lastSettings(ctx, n) })
 	}
 }
 
@@ -666,9 +658,9 @@ func (d *examination) outside(ctx context.Context, n int32, at int64, found bool
 }
 
 // differences says in which settings a mark's differ from these, and what a key means among them.
-func (d *examination) differences(m task.Mark, own service.Fingerprints) string {
-	text := own.Differences(m.Settings)
-	if d.command != run || bytes.Equal(m.Names, d.o.KeyFingerprint()) {
+func (d *examination) differences(m task.Mark) string {
+	text := d.o.Differences(m.Settings)
+	if bytes.Equal(m.Names, d.o.KeyFingerprint()) {
 		return text
 	}
 	return text + ". Under another noise key run refuses to start where the changelog keeps " +
@@ -676,9 +668,7 @@ func (d *examination) differences(m task.Mark, own service.Fingerprints) string 
 }
 
 // lastSettings compares the last marks of the changelog with the settings of the service.
-func (d *examination) lastSettings(
-	ctx context.Context, partitions int, own service.Fingerprints,
-) {
+func (d *examination) lastSettings(ctx context.Context, partitions int) {
 	source, err := topics.ID(ctx, d.client, d.o.Topics.Raw)
 	if err != nil {
 		d.add("changelog", Failure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
@@ -695,7 +685,7 @@ func (d *examination) lastSettings(
 			d.add("changelog", Failure, "partition %d: %v", n, err)
 			return
 		}
-		same := bytes.Equal(mark.Settings, own.Fingerprint())
+		same := bytes.Equal(mark.Settings, d.o.Fingerprint())
 		if same {
 			if _, err := engine.Resolve(mark.Amendments, d.o.Later); err != nil {
 				d.add("changelog", Failure, "partition %d: %v", n, err)
@@ -707,24 +697,19 @@ func (d *examination) lastSettings(
 			continue
 		}
 		other++
-		differ = d.differences(mark, own)
+		differ = d.differences(mark)
 		if mark.Open {
 			open++
 		}
-	}
-	instead, made := "start once with --accept=settings", "releases are made"
-	if d.command != run {
-		instead = "start with another smooth.group and topics.smoothed"
-		made = "records are smoothed"
 	}
 	switch {
 	case open > 0:
 		d.add("changelog", Failure, "%d partitions were written under other settings by an "+
 			"instance that works still or was killed: stop it cleanly under its own settings, or "+
-			"%s. What differs: %s", open, instead, differ)
+			"start once with --accept=settings. What differs: %s", open, differ)
 	case other > 0:
 		d.add("changelog", Warning, "%d partitions were written under other settings: from the "+
-			"start on %s under these. What differs: %s", other, made, differ)
+			"start on releases are made under these. What differs: %s", other, differ)
 	default:
 		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the "+
 			"model adopted, at most %d fit", adopted, task.MaxAmendments)

@@ -16,52 +16,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
-
-// TestDoctorSmoothing: beside an instance that smooths, one of another lag is told that it would be
-// refused, and after a clean stop that it would go on under its own.
-func TestDoctorSmoothing(t *testing.T) {
-	w := atwork.Served(t, 4, 6)
-	o := atwork.Options(w, "first")
-	settings := engine.SmoothSettings{Model: o.Model, Release: o.Release, LagSteps: 1}
-	o.Cluster, o.Key = o.Cluster.WithDefaults().Smoothing("", ""), noise.Key{}
-	o.StateDir += "-smooth"
-	examine := func(lag int64, level string) string {
-		s := settings
-		s.LagSteps = lag
-		return atwork.Details(
-			doctor.ExamineFollowing(t.Context(), "smooth", o, s, nil), level)
-	}
-	log := new(servicetest.Log)
-	running := o
-	running.Logger = log.Logger()
-	s, err := service.NewFollowing(running, service.Smoothing(settings))
-	servicetest.OK(t, err)
-	smoothing := servicetest.Run(t, log, s.Run)
-	servicetest.Await(t, "records are smoothed", func() bool {
-		return o.Counters.Snapshot().RecordsOut > 0
-	}, smoothing)
-	for _, said := range []string{examine(1, doctor.Failure), examine(1, doctor.Warning)} {
-		if strings.Contains(said, "settings") {
-			t.Errorf("the instance itself: %s", said)
-		}
-	}
-	if said := examine(2, doctor.Failure); !strings.Contains(said, "differs: smooth.lag") ||
-		!strings.Contains(said, "another smooth.group") {
-		t.Errorf("another lag beside it: %s", said)
-	}
-	smoothing.Stop(t)
-	if said := examine(2, doctor.Warning); !strings.Contains(said, "differs: smooth.lag") ||
-		examine(2, doctor.Failure) != "" || strings.Contains(said, "noise key") {
-		t.Errorf("another lag after it: %s", said)
-	}
-	if said := examine(1, doctor.OK); !strings.Contains(said, "under these settings") {
-		t.Errorf("the same lag after it: %s", said)
-	}
-}
 
 // TestDoctorOtherSettings: while an instance works, one of other settings is told
 // that it would be refused; once it has stopped cleanly, that it would not.

@@ -3,13 +3,11 @@ package engine
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
@@ -37,7 +35,6 @@ type Tally struct {
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
-	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -184,21 +181,6 @@ var Numbers = []Number{
 	{
 		"drifts", silent, "drifts_total", "", func(t *Tally) int64 { return t.Drifts },
 		"Releases whose true cell lay outside the location set; always 0 under codebook.",
-	},
-	{
-		"unsmoothed_no_model", silent, "records_unsmoothed_total", "reason=no_model",
-		func(t *Tally) int64 { return t.Unsmoothed[0] },
-		"Records that \"smooth\" passed on as they were; always 0 where fixes are sanitized.",
-	},
-	{
-		"unsmoothed_no_release", silent, "records_unsmoothed_total", "reason=no_release",
-		func(t *Tally) int64 { return t.Unsmoothed[1] },
-		"records passed on because their releases are not in them",
-	},
-	{
-		"unsmoothed_not_followed", silent, "records_unsmoothed_total", "reason=not_followed",
-		func(t *Tally) int64 { return t.Unsmoothed[2] },
-		"records passed on because one before them is missing, or of other settings",
 	},
 }
 
@@ -372,22 +354,5 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 	}
 	if o.Exhausted {
 		t.Exhausted++
-	}
-}
-
-// smoothed counts a record that is written, and why it is as it was, if there is a reason. It cost
-// no ε: that was spent when it was released.
-func (t *Tally) smoothed(r *schemas.Sanitized, reason aggregate.Unsmoothed) {
-	t.RecordsOut++
-	switch r.Kind {
-	case schemas.KindReleased:
-		t.Releases++
-	case schemas.KindRepeated:
-		t.Repeats++
-	default:
-		t.Predictions++
-	}
-	if reason != "" {
-		t.Unsmoothed[slices.Index(aggregate.UnsmoothedReasons(), reason)]++
 	}
 }

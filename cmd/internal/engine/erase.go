@@ -215,37 +215,3 @@ func MoveKept(data []byte, offset int64) ([]byte, error) {
 	}
 	return k.AppendBinary(nil), nil
 }
-
-// smoothErasedLabel comes before the user in what the name of a smoothed user's request is the hash
-// of.
-const smoothErasedLabel = "geodither erased smoothed user 1\x00"
-
-// SmoothEraser is task.Eraser for the states of users who are smoothed. Nothing remains of one:
-// there is no account, and the records that waited are gone with the state.
-//
-// The user's next records pass unsmoothed until the filter of the sanitizing service starts again,
-// as behind any missing record, because nobody can tell from them where that filter stood. Names
-// have no key, since the service has none: a request holds the user's published name in any case.
-type SmoothEraser struct{}
-
-// RequestKey returns the changelog's key of a request to erase a user.
-func (*SmoothEraser) RequestKey(user []byte) []byte { return smoothName(task.RequestKey, user) }
-
-// Kept implements task.Eraser. Nothing is ever written there.
-func (*SmoothEraser) Kept(user []byte) []byte { return smoothName(task.KeptKey, user) }
-
-func smoothName(prefix string, user []byte) []byte {
-	sum := sha256.Sum256(append([]byte(smoothErasedLabel), user...))
-	return append([]byte(prefix), sum[:]...)
-}
-
-// Erase implements task.Eraser.
-func (*SmoothEraser) Erase(task.Request, int64, []byte, []byte) (remains []byte, err error) {
-	return nil, nil
-}
-
-// Owes implements task.Eraser.
-func (*SmoothEraser) Owes([]byte) (bool, error) { return false, nil }
-
-// Recall implements task.Eraser.
-func (*SmoothEraser) Recall([]byte) (state, remains []byte, err error) { return nil, nil, nil }

@@ -303,33 +303,22 @@ func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 func (p *Processor) reject(
 	rec task.Record, number int, reason schemas.Reason, fx *task.Effects,
 ) error {
-	var err error
-	if p.value, err = p.at.reject(p.value, p.out, rec, number, reason, fx); err != nil {
-		return p.failure(rec, err)
-	}
-	p.tally.Refuse(reason, rec.Value)
-	return nil
-}
-
-// reject adds a dead letter, encoded at the end of value, which it returns.
-func (at Partition) reject(
-	value []byte, out *schemas.Codec, rec task.Record, number int, reason schemas.Reason,
-	fx *task.Effects,
-) ([]byte, error) {
-	start := len(value)
-	value, err := out.AppendDeadLetter(value, schemas.DeadLetter{
-		Topic: at.Topic, Partition: at.Number, Offset: rec.Offset,
+	start := len(p.value)
+	value, err := p.out.AppendDeadLetter(p.value, schemas.DeadLetter{
+		Topic: p.at.Topic, Partition: p.at.Number, Offset: rec.Offset,
 		Reason: reason, Timestamp: rec.Timestamp,
 	})
 	if err != nil {
-		return value, fmt.Errorf("encoding the dead letter: %w", err)
+		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
 	}
+	p.value = value
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{
 		Value: value[start:len(value):len(value)], Timestamp: rec.Timestamp,
-		Headers: errorHeaders(at, rec.Offset, number, reason),
+		Headers: errorHeaders(p.at, rec.Offset, number, reason),
 	})
-	return value, nil
+	p.tally.Refuse(reason, rec.Value)
+	return nil
 }
 
 // errorHeaders are those that Kafka Streams gives its dead letters (KIP-1034), so that tools for

@@ -188,33 +188,11 @@ func (s Settings) settings() []setting {
 		return nil
 	}
 	r := engine.options // with its defaults filled in
-	list := []setting{
+	return []setting{
 		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersion)}, // the codebook's own is in its setting
 		{"model", s.Model.ID()},
 		{keySetting, text("%x", s.KeyFingerprint())},
-	}
-	list = append(list, releaseSettings(r)...)
-	return append(list, []setting{
-		{"publish.timestamp", s.Publish.Timestamp},
-		{"publish.user", s.Publish.User},
-		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
-		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
-		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
-		{"topics.partitioner", string(s.Partitioner)},
-		{"input.outside", s.Input.Outside},
-		{"publish.release", text("%t", !s.Publish.OmitRelease)},
-		{hoursKey, hoursSetting(r.Hours)},
-	}...)
-}
-
-// text is fmt.Sprintf.
-func text(format string, values ...any) string { return fmt.Sprintf(format, values...) }
-
-// releaseSettings are the options of releases among the settings, the defaults filled in, without
-// the hours.
-func releaseSettings(r mechanism.Options) []setting {
-	return []setting{
 		mechanismSetting(r),
 		{"release.inference", r.Inference},
 		{"release.isotropy", r.Isotropy},
@@ -230,8 +208,20 @@ func releaseSettings(r mechanism.Options) []setting {
 		{"release.budget.window", text("%d", r.Budget.WindowSteps)},
 		{"release.budget.lifetime", text("%x", r.Budget.Lifetime)},
 		{"release.between (budget spent)", r.Budget.Spent},
+		{"publish.timestamp", s.Publish.Timestamp},
+		{"publish.user", s.Publish.User},
+		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
+		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
+		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
+		{"topics.partitioner", string(s.Partitioner)},
+		{"input.outside", s.Input.Outside},
+		{"publish.release", text("%t", !s.Publish.OmitRelease)},
+		{hoursKey, hoursSetting(r.Hours)},
 	}
 }
+
+// text is fmt.Sprintf.
+func text(format string, values ...any) string { return fmt.Sprintf(format, values...) }
 
 // estimateSetting is the name of publish.estimate among the settings. It is part of the
 // fingerprint, so it stays as it was before the config had the key.
@@ -292,11 +282,7 @@ func fingerprint(list []setting) []byte {
 // probability of 1/256, so a name may be missing where others stand. One of another length
 // is another version's, and its digests say nothing.
 func (s Settings) Differences(other []byte) string {
-	return differences(s.settings(), other)
-}
-
-// differences is Differences for a list of settings.
-func differences(list []setting, other []byte) string {
+	list := s.settings()
 	own := fingerprint(list)
 	if bytes.Equal(own, other) {
 		return ""

@@ -11,7 +11,6 @@
 package erase
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,8 +34,6 @@ type Options struct {
 	engine.Settings
 	topics.Cluster
 	StateDir string // the state folder on this machine; "": none
-	// Smoothed is the service that smooths what this one publishes; nil: there is none.
-	Smoothed *Smoothed
 	// Counted is the service that counts what this one reads; nil: there is none.
 	Counted *Counted
 	Users   []string
@@ -143,11 +140,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, topics.LostTopic(err, e.o.Topics.Changelog)
 	}
-	smoothed, notThere := e.smoothing(ctx)
-	counted, neither := e.counting(ctx)
-	result, err := e.run(ctx, counts[e.o.Topics.Changelog],
-		reporter{e, smoothed, counted}.receipts)
-	return result, errors.Join(err, notThere, neither)
+	counted, notCounted := e.counting(ctx)
+	result, err := e.run(ctx, counts[e.o.Topics.Changelog], reporter{e, counted}.receipts)
+	return result, errors.Join(err, notCounted)
 }
 
 // RunCounted is Run where the service that counts is alone: of o it needs Counted, Key and Users.
@@ -233,55 +228,65 @@ func (e *eraser) members(ctx context.Context) int {
 	return n
 }
 
-// smoothing is the part about the service that smooths, which knows users by published names.
-func (e *eraser) smoothing(ctx context.Context) (map[string]string, error) {
-	f := follower{does: "smooths", none: notSmoothed, erased: erasedSmoothed}
-	other := e.o.Smoothed
-	if other == nil {
-		return f.erase(ctx, e, nil)
+// counting erases the users from the service that counts, if there is one. It returns for each what
+// a receipt says of it. An error is of that service alone.
+func (e *eraser) counting(ctx context.Context) (about map[string]string, err error) {
+	about = map[string]string{}
+	for _, user := range e.o.Users {
+		about[user] = notCounted
 	}
-	f.eraser = e.beside(other.Cluster, other.StateDir, new(engine.SmoothEraser), other)
-	return f.erase(ctx, e, func(user string) string {
-		if e.o.Publish.User == engine.UserPseudonym {
-			return engine.Pseudonym(e.o.Key, user)
-		}
-		return user
-	})
-}
-
-// counting is the part about the service that counts.
-func (e *eraser) counting(ctx context.Context) (map[string]string, error) {
-	f := follower{does: "counts", none: notCounted, erased: erasedCounted}
 	other := e.o.Counted
 	if other == nil {
-		return f.erase(ctx, e, nil)
+		return about, nil
 	}
-	f.eraser = e.beside(other.Cluster, other.StateDir, new(counting.Eraser), other)
-	return f.erase(ctx, e, func(user string) string { return user })
-}
-
-// beside returns the eraser of another service, without users.
-func (e *eraser) beside(
-	cluster topics.Cluster, stateDir string, names names, settings settings,
-) *eraser {
 	there := *e
-	there.o.Cluster, there.o.StateDir, there.o.Users = cluster, stateDir, nil
-	there.o.ResetBudget = false
-	there.names, there.settings, there.wanted = names, settings, map[string]string{}
-	return &there
+	there.o.Cluster, there.o.StateDir, there.o.ResetBudget = other.Cluster, other.StateDir, false
+	there.names, there.settings, there.wanted = new(counting.Eraser), other, map[string]string{}
+	changelog := there.o.Topics.Changelog
+	counts, err := admin.Partitions(ctx, there.client, wire.Options{}, changelog)
+	var missing *admin.MissingTopicsError
+	if errors.As(err, &missing) {
+		return about, nil
+	}
+	for _, user := range e.o.Users {
+		about[user] = nothingThere
+		there.want(user)
+	}
+	pending := 0
+	for p := int32(0); err == nil && p < int32(counts[changelog]); p++ {
+		var n int
+		n, err = there.countedPartition(ctx, p, about)
+		pending += n
+	}
+	if err != nil {
+		return about, fmt.Errorf("the service that counts (group %s): %w", there.o.Group, err)
+	}
+	if pending > 0 {
+		err = fmt.Errorf("%w from the service that counts: %d. %s", ErrPending, pending,
+			there.advice(ctx))
+	}
+	return about, err
 }
 
-// Smoothed is a service that smooths sanitized records. Its topics are those of
-// topics.Cluster.Smoothing.
-type Smoothed struct {
-	topics.Cluster
-	engine.SmoothSettings
-	StateDir string // its folder on this machine; "": none
-}
-
-// SameReleases implements settings.
-func (s *Smoothed) SameReleases(fingerprint []byte) bool {
-	return bytes.Equal(fingerprint, s.Fingerprint())
+// countedPartition erases users from a partition of the service that counts, adds what a receipt
+// says of it, and returns how many are not erased yet.
+func (e *eraser) countedPartition(
+	ctx context.Context, p int32, about map[string]string,
+) (pending int, err error) {
+	found, err := e.partition(ctx, p)
+	var local said
+	if err == nil && len(found) > 0 {
+		local, err = folder{e}.erase(ctx, p, found)
+	}
+	for user, is := range found {
+		about[user] = erasedCounted + "Its state folder: " + local.about(user)
+		if is.pending {
+			pending++
+			about[user] = "asked for, but not erased yet, in the service that counts: repeat " +
+				"this command"
+		}
+	}
+	return pending, err
 }
 
 // Counted is the service that counts by raw partition. Its output, Topics.Sanitized, is the topic

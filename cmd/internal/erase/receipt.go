@@ -3,7 +3,6 @@ package erase
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -41,11 +40,9 @@ type Receipt struct {
 	GoneByNote string     `json:"gone_by_note"`
 	Account    Account    `json:"account"`
 	LocalStore string     `json:"local_store"`
-	// Smoothed and Counted say the same of the services that smooth the sanitized records and that
-	// count the raw ones.
-	Smoothed string   `json:"smoothed"`
-	Counted  string   `json:"counted"`
-	Remains  []string `json:"remains"`
+	// Counted says the same of the service that counts the raw records.
+	Counted string   `json:"counted"`
+	Remains []string `json:"remains"`
 }
 
 // Account says what became of the user's account of ε.
@@ -67,11 +64,10 @@ const (
 	retentionMS     = "retention.ms"
 )
 
-// reporter makes receipts. smoothed and counted say of users what became of them in the other
-// services.
+// reporter makes receipts. counted says of users what became of them in the service that counts.
 type reporter struct {
 	*eraser
-	smoothed, counted map[string]string
+	counted map[string]string
 }
 
 // receipter makes the receipts of the users who are erased from a partition.
@@ -160,7 +156,7 @@ func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, e
 	}
 	r.ErasedAt, r.RawOffset = time.UnixMilli(kept.TimeMS).UTC(), kept.Erasures[n-1].Offset
 	r.Settings = hex.EncodeToString(e.o.Fingerprint())
-	r.Smoothed, r.Counted = e.smoothed[user], e.counted[user]
+	r.Counted = e.counted[user]
 	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt, r.Changelog)
 	r.Account, err = e.account(kept)
 	return true, err
@@ -170,7 +166,7 @@ func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, e
 func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err error) {
 	r.ErasedAt, r.RawOffset = time.UnixMilli(f.erasedMS).UTC(), f.input
 	r.Account = Account{Note: "counts have no account of ε, so needed_until is null"}
-	r.Smoothed, r.Counted = notSmoothed, erasedCounted
+	r.Counted = erasedCounted
 	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), r.Changelog)
 	r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
 		"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
@@ -321,10 +317,6 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 			"comes back, the first estimate starts from the map's popular places",
 		downstreamRemains,
 	}
-	if s := e.o.Smoothed; s != nil {
-		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
-			s.Topics.Sanitized))
-	}
 	if c := e.o.Counted; c != nil {
 		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
 			"user counted: they name nobody", c.Topics.Sanitized),
@@ -346,85 +338,12 @@ const (
 		"closed, in changelog "
 )
 
-// What a receipt says of the services beside the one that sanitizes.
+// What a receipt says of the service that counts.
 const (
-	notSmoothed = "there is no service that smooths: the config has neither smooth nor " +
-		"topics.smoothed, or its changelog was never made"
 	notCounted = "there is no service that counts: the config has no section counts, or its " +
 		"changelog was never made"
-	nothingThere   = "nothing was stored there"
-	erasedSmoothed = "removed from the changelog of the service that smooths; its records of the " +
-		"user stay until the topic's retention. "
+	nothingThere  = "nothing was stored there"
 	erasedCounted = "removed from the changelog of the service that counts. Until the day ends " +
 		"there, it keeps the hours of that day in which the user has counted, without a place, " +
 		"so that the user cannot count twice. "
 )
-
-// follower is the part of an eraser about another service. Nothing of an account of ε is there.
-type follower struct {
-	*eraser
-	does         string // what the service does
-	none, erased string // what a receipt says
-	about        map[string]string
-}
-
-// erase erases users there, by the names that they have there, and returns for each what to say of
-// it. An error is of that service alone.
-func (f follower) erase(
-	ctx context.Context, of *eraser, named func(user string) string,
-) (map[string]string, error) {
-	f.about = map[string]string{}
-	for _, user := range of.o.Users {
-		f.about[user] = f.none
-	}
-	if f.eraser == nil {
-		return f.about, nil
-	}
-	changelog := f.o.Topics.Changelog
-	counts, err := admin.Partitions(ctx, f.client, wire.Options{}, changelog)
-	var missing *admin.MissingTopicsError
-	if errors.As(err, &missing) {
-		return f.about, nil
-	}
-	users := map[string]string{} // by the name there
-	for _, user := range of.o.Users {
-		name := named(user)
-		users[name], f.about[user] = user, nothingThere
-		f.o.Users = append(f.o.Users, name)
-		f.want(name)
-	}
-	pending := 0
-	for p := int32(0); err == nil && p < int32(counts[changelog]); p++ {
-		var n int
-		n, err = f.partitionThere(ctx, p, users)
-		pending += n
-	}
-	if err != nil {
-		return f.about, fmt.Errorf("the service that %s (group %s): %w", f.does, f.o.Group, err)
-	}
-	if pending > 0 {
-		err = fmt.Errorf("%w from the service that %s: %d. %s", ErrPending, f.does, pending,
-			f.advice(ctx))
-	}
-	return f.about, err
-}
-
-// partitionThere erases users from a partition, and returns how many are not erased yet.
-func (f follower) partitionThere(
-	ctx context.Context, p int32, users map[string]string,
-) (pending int, err error) {
-	found, err := f.partition(ctx, p)
-	var local said
-	if err == nil && len(found) > 0 {
-		local, err = folder{f.eraser}.erase(ctx, p, found)
-	}
-	for name, is := range found {
-		f.about[users[name]] = f.erased + "Its state folder: " + local.about(name)
-		if is.pending {
-			pending++
-			f.about[users[name]] = fmt.Sprintf("asked for, but not erased yet, in the "+
-				"service that %s: repeat this command", f.does)
-		}
-	}
-	return pending, err
-}

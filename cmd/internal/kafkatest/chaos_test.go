@@ -44,9 +44,8 @@ type report struct {
 	Took         time.Duration
 	Violations   []string
 
-	ledger   *ledger
-	smoothed *smoothed // nil: not looked at
-	soaked   []finding // of a soak
+	ledger *ledger
+	soaked []finding // of a soak
 }
 
 // campaign is one run.
@@ -64,12 +63,10 @@ type campaign struct {
 
 // TestChaos breaks a running service in every way that a machine can fail, and then checks that no
 // reader of its topics could have noticed ("make chaos"). It has three Kafka nodes (deploy/kafka),
-// three instances of "geodither run", two of "geodither smooth" behind them, and a simulated fleet
-// that reports at a steady rate. A seeded schedule kills, freezes, stops and restarts instances and
-// brokers, and deletes state folders. All the time a read_committed reader of another client
-// library watches. At the end the topics are compared with each other. "geodither state verify"
-// recomputes everything from the raw topic, and "geodither smooth" the smoothed topic from the
-// sanitized one.
+// three instances of "geodither run", and a simulated fleet that reports at a steady rate. A seeded
+// schedule kills, freezes, stops and restarts instances and brokers, and deletes state folders. All
+// the time a read_committed reader of another client library watches. At the end the topics are
+// compared with each other, and "geodither state verify" recomputes everything from the raw topic.
 //
 // A run that fails keeps its folder, and says where it is and how to repeat the run.
 func TestChaos(t *testing.T) { asked.run(t, breakAndFeed) }
@@ -146,12 +143,6 @@ func (h *campaign) breakAndCheck(
 	if err := h.drain(ctx, w); err != nil {
 		return err
 	}
-	if err := h.checkSmoothed(ctx, r); err != nil {
-		return err
-	}
-	if r.smoothed != nil {
-		r.Violations = append(r.Violations, r.smoothed.Differing...)
-	}
 	for _, i := range h.instances {
 		if err := i.terminate(); err != nil {
 			r.Violations = append(r.Violations, err.Error())
@@ -194,16 +185,13 @@ func (h *campaign) start(ctx context.Context) (err error) {
 	if err := admin.CreateTopics(ctx, client, wire.Options{}, h.topics()...); err != nil {
 		return err
 	}
-	for n := range h.Instances + h.Smoothers {
+	for n := range h.Instances {
 		name := fmt.Sprintf("instance-%d", n+1)
 		id := ""
 		if n < h.Static {
 			id = name
 		}
 		i := &supervised{name: name, binary: h.binary}
-		if n >= h.Instances {
-			i.command = "smooth"
-		}
 		if h.Soak {
 			if i.listen, err = freeAddress(); err != nil {
 				return err
@@ -211,9 +199,6 @@ func (h *campaign) start(ctx context.Context) (err error) {
 		}
 		if i.config, i.stateDir, err = h.config(name, id, i.listen); err != nil {
 			return err
-		}
-		if i.smooths() {
-			i.stateDir += "-smooth"
 		}
 		i, err := launch(i)
 		if err != nil {
@@ -240,18 +225,14 @@ func freeAddress() (string, error) {
 // soak would see nothing else grow.
 func (h *campaign) topics() (all []admin.Topic) {
 	const anyTime, ever = "message.timestamp.after.max.ms", "9223372036854775807"
-	log := map[string]string{
-		anyTime: ever, "cleanup.policy": "compact", "segment.bytes": "1048576",
-		"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "60000",
-	}
 	for name, configs := range map[string]map[string]string{
-		rawTopic:          {"message.timestamp.type": "LogAppendTime"},
-		sanitizedTopic:    {anyTime: ever},
-		deadTopic:         {anyTime: ever},
-		changelogTopic:    log,
-		smoothedTopic:     {anyTime: ever},
-		smoothedDeadTopic: {anyTime: ever},
-		smoothedLogTopic:  log,
+		rawTopic:       {"message.timestamp.type": "LogAppendTime"},
+		sanitizedTopic: {anyTime: ever},
+		deadTopic:      {anyTime: ever},
+		changelogTopic: {
+			anyTime: ever, "cleanup.policy": "compact", "segment.bytes": "1048576",
+			"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "60000",
+		},
 	} {
 		all = append(all, admin.Topic{Name: name, Partitions: h.Partitions, Configs: configs})
 	}
@@ -275,10 +256,8 @@ release:
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
 standby_replicas: %d
-smooth: {lag: %v}
 `, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
-		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys,
-		smoothingLag*fleetStep)
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
 	}

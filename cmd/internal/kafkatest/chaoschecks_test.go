@@ -3,13 +3,7 @@
 package kafkatest
 
 import (
-	"bytes"
-	"crypto/rand"
-	"fmt"
-	"maps"
-	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -65,75 +59,5 @@ func TestOddRecordsAreTold(t *testing.T) {
 	}
 	if l.FedTwice > 0 || l.Raw != 20_000 || fixes < 10_000 {
 		t.Errorf("%d of %d records are fed twice, %d are fixes", l.FedTwice, l.Raw, fixes)
-	}
-}
-
-// TestSmoothedIsCompared plants what a smoothing service must not do, and wants each to be found.
-func TestSmoothedIsCompared(t *testing.T) {
-	var text bytes.Buffer
-	for step := range int64(60) {
-		kind := "predicted"
-		if step%20 == 5 {
-			kind = "released"
-		}
-		for _, user := range []string{"a", "b"} {
-			fmt.Fprintf(&text, "{\"user_id\":%q,\"step\":%d,\"kind\":%q}\n", user, step, kind)
-		}
-	}
-	all, err := byUser(text.Bytes())
-	if err != nil || len(all["a"]) != 60 {
-		t.Fatalf("%d records, %v", len(all["a"]), err)
-	}
-	// The last release is of step 45.
-	due := closed(all["a"])
-	if due != 45-smoothingLag+1 {
-		t.Fatalf("%d records are closed", due)
-	}
-	for name, plant := range map[string]struct {
-		change func([]printed) []printed
-		found  bool
-	}{
-		"nothing":   {func(l []printed) []printed { return l }, false},
-		"one more":  {func([]printed) []printed { return all["a"][:due+1] }, false},
-		"missing":   {func(l []printed) []printed { return l[:due-1] }, true},
-		"left out":  {func(l []printed) []printed { return slices.Delete(l, 7, 8) }, true},
-		"doubled":   {func(l []printed) []printed { return slices.Insert(l, 7, l[7]) }, true},
-		"exchanged": {func(l []printed) []printed { l[7], l[8] = l[8], l[7]; return l }, true},
-		"changed":   {func(l []printed) []printed { l[7].text += " "; return l }, true},
-		"nobody's":  {func(l []printed) []printed { return l }, true},
-	} {
-		got := maps.Clone(all)
-		got["a"] = plant.change(slices.Clone(all["a"][:due]))
-		if name == "nobody's" {
-			got["c"] = all["b"]
-		}
-		var s smoothed
-		s.compare(all, got, all)
-		if (len(s.Differing) > 0) != plant.found || s.Out != len(got["a"])+60 {
-			t.Errorf("%s: %v, %d records", name, s.Differing, s.Out)
-		}
-	}
-}
-
-// TestMemoryIsSearched finds what this process holds, and nothing that another one does not. Where
-// there is no /proc it is an error.
-func TestMemoryIsSearched(t *testing.T) {
-	held := make([]byte, 32)
-	if _, err := rand.Read(held); err != nil {
-		t.Fatal(err)
-	}
-	found, err := holds(os.Getpid(), held)
-	if runtime.GOOS != "linux" {
-		if err == nil {
-			t.Error("memory is looked through without /proc")
-		}
-		return
-	}
-	if err != nil || !found {
-		t.Errorf("what is there: %t, %v", found, err)
-	}
-	// The text that is looked for is in memory itself, so another process is looked through.
-	if found, err := holds(os.Getppid(), held); err != nil || found {
-		t.Errorf("in another process: %t, %v", found, err)
 	}
 }

@@ -20,7 +20,6 @@ type settings struct {
 	Faults     int
 	Duration   time.Duration
 	Instances  int
-	Smoothers  int // instances that smooth
 	Partitions int
 	Vehicles   int
 	Static     int
@@ -49,10 +48,6 @@ const (
 	sanitizedTopic = "chaos.sanitized"
 	changelogTopic = "chaos.changelog"
 	deadTopic      = "chaos.dead"
-
-	smoothedTopic     = "chaos.sanitized.smoothed"
-	smoothedDeadTopic = "chaos-smooth-dead-letters"
-	smoothedLogTopic  = "chaos-smooth-changelog"
 )
 
 // The budget of every user in a run. A vehicle reports more often than its budget allows, so it
@@ -87,8 +82,6 @@ func register(flags *flag.FlagSet) *settings {
 	flags.DurationVar(&s.Duration, "duration", 0,
 		"how long the feed and the faults last; 0: as long as the faults need")
 	flags.IntVar(&s.Instances, "instances", 3, "instances of the service")
-	flags.IntVar(&s.Smoothers, "smoothers", 2,
-		"instances of the service that smooths what it publishes; none in a soak")
 	flags.IntVar(&s.Partitions, "partitions", 6, "partitions of each topic")
 	flags.IntVar(&s.Vehicles, "vehicles", 500, "vehicles of the fleet")
 	flags.IntVar(&s.Nodes, "nodes", 3, "Kafka nodes, 1 or 3")
@@ -114,7 +107,7 @@ func (s *settings) complete(flags *flag.FlagSet) error {
 		}
 	})
 	if s.Soak {
-		s.Faults, s.Smoothers, s.Duration = 0, 0, time.Duration(s.minutes)*time.Minute
+		s.Faults, s.Duration = 0, time.Duration(s.minutes)*time.Minute
 		s.Records = int(s.perSecond * s.Duration.Seconds())
 	}
 	if s.Duration == 0 {
@@ -137,10 +130,10 @@ func (s settings) validate() error {
 	switch {
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
-	case min(s.Faults, s.Smoothers, s.Static, s.Standbys) < 0 || s.Duration < 0,
+	case min(s.Faults, s.Static, s.Standbys) < 0 || s.Duration < 0,
 		s.Static > s.Instances:
-		return errors.New("--faults, --smoothers, --duration, --static and --standbys must not " +
-			"be negative, --static at most --instances")
+		return errors.New("--faults, --duration, --static and --standbys must not be negative, " +
+			"--static at most --instances")
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
 			"takes over")
@@ -217,7 +210,6 @@ func (r *report) addRun(b *lines) {
 		b.add("read uncommitted", "%d more records, %d fixes with two different releases",
 			l.Uncommitted, l.Differing)
 		b.add("fenced producers", "%d records", l.Zombies)
-		r.addSmoothed(b)
 		if r.Verified {
 			b.add("state verify", "%s", equal(r.StateEqual))
 		}
@@ -228,20 +220,6 @@ func (r *report) addRun(b *lines) {
 		r.Delay, r.Late)
 	for _, found := range r.soaked {
 		b.add(found.name(), "%s", found.text())
-	}
-}
-
-// addSmoothed adds what the smoothing service has made of the sanitized topic.
-func (r *report) addSmoothed(b *lines) {
-	s := r.smoothed
-	if s == nil {
-		return
-	}
-	b.add("smoothed", "%d records by %d instances, and %d that wait for a later release; the same "+
-		"from a file: %s", s.Out, r.Settings.Smoothers, s.Waiting, equal(len(s.Differing) == 0))
-	if s.Keyless {
-		b.add("noise key",
-			"in the memory of each instance that sanitizes, and of none that smooths")
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -195,7 +194,7 @@ func TestPostgreSQL(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
 	w.prefix = strings.ReplaceAll(w.prefix, "-", "_") // of topics, whose names tables have
 	o, want := w.sanitized("postgres", schemas.AvroRegistry)
-	smoothed, counts := w.addSmoothed(o, want), w.addCounts(o)
+	counts := w.addCounts(o)
 
 	address, err := os.ReadFile(filepath.Join(w.dir, "postgres", "url"))
 	w.ok(err)
@@ -204,12 +203,10 @@ func TestPostgreSQL(t *testing.T) {
 	user, password, _ := strings.Cut(login, ":")
 	table := strings.ReplaceAll(o.Topics.Sanitized, ".", "_")
 	t.Cleanup(func() {
-		w.sql(fmt.Sprintf("DROP TABLE IF EXISTS %[1]s, %[1]s_smoothed, %[1]s_counts", table))
+		w.sql(fmt.Sprintf("DROP TABLE IF EXISTS %[1]s, %[1]s_counts", table))
 	})
-	w.sql(w.createdTable(table))
 	w.connect(w.sink(map[string]string{
-		"topics": o.Topics.Sanitized + "," + o.Topics.Sanitized + ".smoothed," +
-			o.Topics.Sanitized + ".counts",
+		"topics":              o.Topics.Sanitized + "," + o.Topics.Sanitized + ".counts",
 		"connection.url":      "jdbc:postgresql://" + server,
 		"connection.username": user, "connection.password": password,
 		"value.converter.apicurio.registry.url": strings.Replace(w.url, "/ccompat/v7",
@@ -242,9 +239,8 @@ func TestPostgreSQL(t *testing.T) {
 		rows int
 		key  string
 	}{
-		"":          {len(want), "timestamp,user_id"},
-		"_smoothed": {len(smoothed), "timestamp,user_id"},
-		"_counts":   {counts, "edition,window_start,zone"},
+		"":        {len(want), "timestamp,user_id"},
+		"_counts": {counts, "edition,window_start,zone"},
 	} {
 		w.eventually("the sink has filled "+table+suffix, func() bool {
 			return slices.Equal(w.sql("SELECT count(*) FROM "+table+suffix),
@@ -258,24 +254,8 @@ func TestPostgreSQL(t *testing.T) {
 			t.Errorf("the key of %s is %q", table+suffix, key)
 		}
 	}
-	if got := w.sql("SELECT count(azimuth_deg) > 0 FROM " + table + "_smoothed"); !slices.Equal(got,
-		[]string{"t"}) {
-		t.Errorf("the sink adds the columns that databases.sql leaves out: %q", got)
-	}
-	testMap(w, table, want, smoothed)
+	testMap(w, table, want)
 	testCounts(w, table)
-}
-
-// createdTable returns the statement of databases.sql that makes a table before the sink does.
-func (o *others) createdTable(table string) string {
-	o.Helper()
-	text, err := os.ReadFile(filepath.Join(composeDir, "databases.sql"))
-	o.ok(err)
-	_, statement, found := strings.Cut(string(text), "CREATE TABLE ")
-	if statement, _, _ = strings.Cut(statement, ";"); !found {
-		o.Fatal("databases.sql makes no table")
-	}
-	return "CREATE TABLE " + strings.ReplaceAll(statement, "fleet_sanitized", table)
 }
 
 // send makes a topic beside the sanitized one, and writes values to it.
@@ -303,35 +283,6 @@ func (o *others) numbered(topic, schema string) *schemas.Codec {
 	o.ok(err)
 	codec.UseIDs(schemas.IDs{Sanitized: made.ID, Counts: made.ID})
 	return codec
-}
-
-// addSmoothed writes the records of two users to the smoothed topic, those of the first one
-// smoothed and those of the second one not.
-func (o *others) addSmoothed(options service.Options, want []schemas.Sanitized) (
-	all []schemas.Sanitized,
-) {
-	o.Helper()
-	topic := options.Topics.Sanitized + topics.SmoothedSuffix
-	codec := o.numbered(topic, schemas.SanitizedSchema())
-	first, second := want[0].UserID, want[len(want)-1].UserID
-	var keys []string
-	var values [][]byte
-	for _, r := range want {
-		switch r.UserID {
-		case first:
-			r.Latitude, r.RadiusM = r.Latitude+.01, r.RadiusM/2
-			r.Mechanism = schemas.Noted(r.Mechanism, schemas.Smoothed)
-		case second:
-			r.Mechanism = schemas.Noted(r.Mechanism, schemas.Unsmoothed)
-		default:
-			continue
-		}
-		value, err := codec.AppendSanitized(nil, r)
-		o.ok(err)
-		all, keys, values = append(all, r), append(keys, r.UserID), append(values, value)
-	}
-	o.send(topic, keys, values)
-	return all
 }
 
 // countsMS is the start of the first of three windows of an hour, of which the last one is not
@@ -393,8 +344,8 @@ func testCounts(w *others, table string) {
 }
 
 // testMap asks what the panels ask, for all but the last of the fleet's five steps: they show
-// releases and smoothed records, and no other prediction.
-func testMap(w *others, table string, want, smoothed []schemas.Sanitized) {
+// releases and no prediction.
+func testMap(w *others, table string, want []schemas.Sanitized) {
 	w.Helper()
 	end := time.UnixMilli(startMS + 4*60_000 - 1)
 	first, predicted := want[0].UserID, want[len(want)-1].UserID
@@ -408,30 +359,19 @@ func testMap(w *others, table string, want, smoothed []schemas.Sanitized) {
 	latest := map[string]schemas.Sanitized{}
 	within := 0
 	for _, r := range want { // by user and time
-		if r.Timestamp >= end.UnixMilli() || r.UserID == predicted || r.Kind != "released" {
+		if r.Timestamp >= end.UnixMilli() || r.Kind != "released" || r.UserID == predicted ||
+			r.UserID == first && r.Timestamp > startMS+1 {
 			continue
 		}
 		latest[r.UserID] = r
-		if r.UserID != first || r.Timestamp <= startMS+1 {
-			within++
-		}
-	}
-	for _, r := range smoothed { // of the first user, also where there is a prediction alone
-		if r.UserID == first && r.Timestamp < end.UnixMilli() {
-			r.Kind = "predicted"
-			latest[first] = r
-		}
+		within++
 	}
 	var due []string
 	for _, user := range slices.Sorted(maps.Keys(latest)) {
 		r := latest[user]
 		at := time.UnixMilli(r.Timestamp).UTC().Format("2006-01-02 15:04:05.999")
-		note := "f"
-		if schemas.HasNote(r.Mechanism, schemas.Smoothed) {
-			note = "t"
-		}
-		due = append(due, fmt.Sprintf("%s|%s|%v|%v|%v|%s|%s", user, at, r.Latitude, r.Longitude,
-			r.RadiusM, r.Kind, note))
+		due = append(due, fmt.Sprintf("%s|%s|%v|%v|%v", user, at, r.Latitude, r.Longitude,
+			r.RadiusM))
 	}
 	if got := w.sql(queries[0]); !slices.Equal(got, due) {
 		w.Errorf("the map has %d users of %d; the first is\n%s, want\n%s", len(got), len(due),

@@ -15,7 +15,6 @@
 //	instances_test.go    the instances, which the faults break
 //	oddfeed_test.go      the raw topic's producers: the fleet, odd records, a second producer
 //	witness_test.go      the independent client, and the reader that watches
-//	smoothed_test.go     what the smoothing service wrote, and where the noise key is
 //	counted_test.go      a test by itself: the services that count, killed and frozen
 //	ledger_test.go       what was published for each raw record, and what each user has spent
 //	soak_test.go         samples in place of hard faults, and the rules by which a soak fails

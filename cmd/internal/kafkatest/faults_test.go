@@ -80,7 +80,7 @@ func schedule(s settings) []fault {
 			kind: k, at: time.Duration((float64(n) + rng.Float64()) * float64(slot)),
 			lasts: lastsFor(k, rng),
 		}
-		f.target = rng.IntN(s.Instances + s.Smoothers)
+		f.target = rng.IntN(s.Instances)
 		if k.onBroker() {
 			f.target = rng.IntN(s.Nodes)
 		}

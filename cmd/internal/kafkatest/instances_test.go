@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// supervised is one "geodither run" or "geodither smooth" under a supervisor, which notes an exit
+// supervised is one "geodither run" or "geodither counts" under a supervisor, which notes an exit
 // that nobody asked for and starts the process again. All starts write to the same log.
 type supervised struct {
 	name, binary, config, stateDir string
@@ -69,9 +69,6 @@ func (i *supervised) startLocked() error {
 	go i.supervise(cmd, i.ended)
 	return nil
 }
-
-// smooths reports whether it is an instance of the smoothing service.
-func (i *supervised) smooths() bool { return i.command != "" }
 
 // pid returns the process's id.
 func (i *supervised) pid() int {

@@ -95,8 +95,8 @@ func TestDashboard(t *testing.T) {
 var metricName = regexp.MustCompile(`\b(?:geodither|go|process)_[a-z_]+`)
 
 // TestMap: the panels of the map say that places are sanitized or that counts have noise, ask the
-// source that is provisioned for tables that the sink makes, leave predictions out that are not
-// smoothed, and show columns that they ask for. TestPostgreSQL of kafkatest runs the queries.
+// source that is provisioned for tables that the sink makes, leave predictions out, and show
+// columns that they ask for. TestPostgreSQL of kafkatest runs the queries.
 func TestMap(t *testing.T) {
 	var sources struct {
 		Datasources []datasource
@@ -135,10 +135,8 @@ func TestMap(t *testing.T) {
 				t.Errorf("%q asks the table %q; the sink makes %q", p.Title, table, tables)
 			}
 		}
-		if places := strings.HasPrefix(rest, "fleet_sanitized s "); places &&
-			!strings.Contains(rest, "\nWHERE s.kind = 'released' AND ") &&
-			!strings.Contains(rest, "\nWHERE (s.kind = 'released' OR "+
-				"l.mechanism NOT LIKE '%unsmoothed%') AND ") {
+		if strings.HasPrefix(rest, "fleet_sanitized\n") &&
+			!strings.Contains(rest, "\nWHERE kind = 'released' AND ") {
 			t.Errorf("%q shows predictions, which drift to where the model expects everybody:\n%s",
 				p.Title, rest)
 		}

@@ -41,15 +41,6 @@ type Options struct {
 	// the group has come past. One call at a time.
 	Progress func(done, total int64)
 
-	// Smooth, if set, also smooths what the replay has published, with these settings and into a
-	// topic of its own: up to the end, the last records of each user included.
-	Smooth *engine.SmoothSettings
-	// Taken are the topics of the service that smooths what the first release published.
-	Taken []string
-	// Smoothing is Progress for that, in offsets of the output, and Ending for the search of the
-	// last records before.
-	Smoothing, Ending func(done, total int64)
-
 	// TempDir is where states go while the cost of a second release is worked out: as
 	// large as the service's own store, and as private. Default the system's.
 	TempDir string
@@ -61,11 +52,6 @@ type Options struct {
 // Plan is what a replay does.
 type Plan struct {
 	Output      string `json:"output_topic"`
-	Smoothed    string `json:"smoothed_topic,omitempty"` // of Options.Smooth
-	NotSmoothed string `json:"not_smoothed,omitempty"`   // why not, in spite of Options.Smooth
-	// ToSmooth is how many offsets of the output are not smoothed yet. NewPlan alone counts them,
-	// and only of a replay that is done.
-	ToSmooth    int64  `json:"to_smooth,omitempty"`
 	DeadLetters string `json:"dead_letters_topic"`
 	Changelog   string `json:"changelog_topic"`
 	Group       string `json:"group"`
@@ -143,21 +129,13 @@ func (r Options) check(o service.Options) error {
 		first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true,
 		first.Topics.DeadLetters: true,
 	}
-	for _, topic := range r.Taken {
-		used[topic] = true
-	}
-	own := []topics.Set{replayed.Topics}
-	if r.Smooth != nil {
-		own = append(own, smoothing(replayed).Topics)
-	}
-	for _, t := range own {
-		for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
-			if used[topic] {
-				return fmt.Errorf("the service itself uses topic %s: name another --output-topic",
-					topic)
-			}
-			used[topic] = true
+	t := replayed.Topics
+	for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
+		if used[topic] {
+			return fmt.Errorf("the service itself uses topic %s: name another --output-topic",
+				topic)
 		}
+		used[topic] = true
 	}
 	switch {
 	case r.Group == first.Group:
@@ -186,16 +164,10 @@ type planner struct {
 // its Refusal.
 func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
-	if err != nil {
+	if err != nil || plan.Done {
 		return plan, err
 	}
 	replayed, _ := r.options(o.WithDefaults())
-	if plan.Done {
-		if plan.Smoothed != "" {
-			plan.ToSmooth, err = plan.unsmoothed(ctx, replayed, r)
-		}
-		return plan, err
-	}
 	p := &planner{first: o.WithDefaults(), client: o.Client(), r: r}
 	// Run needs the group's coordinator, which may be another broker than those asked so far.
 	call := wire.Options{RetryTimeout: service.CallPatience}
@@ -213,7 +185,7 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 // planTwice plans, and looks a second time where that helps.
 func planTwice(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planOnce(ctx, o, r)
-	if errors.Is(err, errUsed) || errors.Is(err, errSmoothed) {
+	if errors.Is(err, errUsed) {
 		// Another instance may have begun since the marks were read. Its mark is
 		// committed before its first record is written, so a second look finds it.
 		return planOnce(ctx, o, r)
@@ -264,16 +236,6 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	}
 	if !plan.Begun {
 		if err := p.requireUnused(ctx, plan.Output); err != nil {
-			return plan, err
-		}
-	}
-	switch {
-	case r.Smooth == nil:
-	case r.From != topics.Bound{}:
-		plan.NotSmoothed = needsAll
-	default:
-		plan.Smoothed = smoothing(p.replay).Topics.Sanitized
-		if err := p.requireUnsmoothed(ctx, plan.Done); err != nil {
 			return plan, err
 		}
 	}
@@ -340,30 +302,6 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		}
 	}
 	return nil
-}
-
-// requireUnsmoothed refuses a smoothed topic that holds records of something else, or of an output
-// that becomes longer now, and one that is gone. Plan.whole compares one that is done.
-func (p *planner) requireUnsmoothed(ctx context.Context, done bool) error {
-	t := smoothing(p.replay).Topics
-	for n := range int32(p.partitions) {
-		_, begun, err := topics.LastMark(ctx, p.client, t.Changelog, n)
-		if begun && !done {
-			return fmt.Errorf("%s %w: name a new --output-topic", t.Raw, errSmoothed)
-		}
-		if err != nil {
-			return err
-		}
-		if begun {
-			there, err := topics.Exists(ctx, p.client, t.Sanitized)
-			if err == nil && !there {
-				err = fmt.Errorf("%s was smoothed already, and %s is gone: "+
-					"name a new --output-topic", t.Raw, t.Sanitized)
-			}
-			return err
-		}
-	}
-	return p.requireUnused(ctx, t.Sanitized)
 }
 
 // requireFitting refuses topics that exist and would stop the replay at its start.

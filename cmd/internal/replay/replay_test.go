@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -22,9 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/noise"
-	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -93,213 +89,6 @@ func TestPlanNeedsTheCoordinator(t *testing.T) {
 	if _, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"}); !errors.Is(err,
 		kafka.GroupCoordinatorNotAvailable) {
 		t.Errorf("without a coordinator the plan ends with %v", err)
-	}
-}
-
-// TestReplaySmoothed: a replay that is stopped before it smooths its output and run again by two
-// instances gives for each record of the output, the last ones of each user included, what files
-// say of them. A topic with other records is refused.
-func TestReplaySmoothed(t *testing.T) {
-	w := atwork.Served(t, 12, 30)
-	o := atwork.Options(w, "first")
-	o.Release.ReleaseInterval = 4 // a second release, then
-	r := replay.Options{
-		Output: "again", SpendAgain: true,
-		Smooth: &engine.SmoothSettings{Model: o.Model, Release: o.Release, LagSteps: 4},
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	r.Progress = func(done, total int64) {
-		if done == total {
-			cancel()
-		}
-	}
-	if plan, err := replay.Run(ctx, o, r); err != nil || plan.Done ||
-		plan.Smoothed != "again.smoothed" {
-		t.Fatalf("stopped before it smooths, the plan is %+v, %v", plan, err)
-	}
-	r.Progress = nil
-	left := func() int64 {
-		plan, err := replay.NewPlan(t.Context(), o, r)
-		if err != nil || !plan.Done {
-			t.Fatalf("the plan is %+v, %v", plan, err)
-		}
-		return plan.ToSmooth
-	}
-	if n := left(); n < 12*30 {
-		t.Errorf("%d offsets are to be smoothed", n)
-	}
-	var mu sync.Mutex
-	var found, searched int64
-	r.Ending = func(done, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		found, searched = done, total
-	}
-	var wait sync.WaitGroup
-	for _, name := range []string{"a", "b"} {
-		wait.Go(func() {
-			beside := r
-			beside.StateDir = filepath.Join(w.Dir, "again", name)
-			atwork.Replay(t, o, beside)
-		})
-	}
-	wait.Wait()
-	if n := left(); n != 0 {
-		t.Errorf("%d offsets are still to be smoothed", n)
-	}
-	codec := servicetest.NewCodec(t, schemas.Avro)
-	type fix struct {
-		user string
-		time int64
-	}
-	want := map[fix]schemas.Sanitized{}
-	type kept struct {
-		at     fix
-		record schemas.Sanitized
-	}
-	files, err := aggregate.NewSmoothing(aggregate.SmoothOptions{
-		Read:     aggregate.ReadOptions{Models: aggregate.Models{o.Model}, Release: o.Release},
-		LagSteps: r.Smooth.LagSteps,
-	}, func(k kept, past *aggregate.Past) error {
-		engine.SetPast(&k.record, past)
-		want[k.at] = k.record
-		return nil
-	})
-	servicetest.OK(t, err)
-	defer files.Close()
-	read := func(topic string, visit func(kept)) (all map[fix]schemas.Sanitized, n int64) {
-		all = map[fix]schemas.Sanitized{}
-		view := w.View(t, topic, false)
-		n = view.Read(t)
-		for _, l := range slices.Concat(view.Lines...) {
-			record, err := codec.DecodeSanitized([]byte(l.Value))
-			servicetest.OK(t, err)
-			at := fix{l.Key, l.Timestamp}
-			all[at] = record
-			visit(kept{at, record})
-		}
-		return all, n
-	}
-	records, n := read("again", func(k kept) {
-		servicetest.OK(t, files.Add(engine.Published(k.record, ""), k))
-	})
-	_, err = files.Finish()
-	servicetest.OK(t, err)
-	smoothed, m := read("again.smoothed", func(kept) {})
-	if found < n || found != searched {
-		t.Errorf("the search for last records has come to %d of %d, in %d", found, searched, n)
-	}
-	if n == 0 || m != n || len(smoothed) != len(records) {
-		t.Fatalf("%d records, %d of them different, and %d smoothed, %d of them different", n,
-			len(records), m, len(smoothed))
-	}
-	moved := 0
-	for at, record := range smoothed {
-		if !schemas.HasNote(record.Mechanism, schemas.Smoothed) ||
-			!schemas.HasNote(record.Mechanism, schemas.SecondRelease) {
-			t.Fatalf("a record is by %s", record.Mechanism)
-		}
-		if record != want[at] {
-			t.Fatalf("%v:\n%+v, files\n%+v", at, record, want[at])
-		}
-		if records[at].Latitude != record.Latitude {
-			moved++
-		}
-	}
-	if moved < len(records)/4 {
-		t.Errorf("smoothing has changed %d of %d estimates", moved, len(records))
-	}
-
-	// Another replay would write to a topic that has records.
-	r.Output = "third"
-	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, topics.Set{
-		Raw: "raw", Sanitized: "third.smoothed", Changelog: "third.log", DeadLetters: "third.dead",
-		Create: true,
-	}))
-	w.Write(t, true, "third.smoothed", 0,
-		servicetest.Line{Key: "vehicle-000", Value: "other", Timestamp: servicetest.StartMS})
-	if _, err := replay.NewPlan(t.Context(), o, r); err == nil ||
-		!strings.Contains(err.Error(), "topic third.smoothed holds records already") {
-		t.Errorf("a smoothed topic with other records: %v", err)
-	}
-}
-
-// TestReplaySmoothedOnce: what is smoothed is not smoothed again with another end or other
-// settings, and nothing that begins in the middle. The end is known when no transaction is open.
-func TestReplaySmoothedOnce(t *testing.T) {
-	w := atwork.Served(t, 12, 30)
-	o := atwork.Options(w, "first")
-	smooth := &engine.SmoothSettings{Model: o.Model, Release: o.Release, LagSteps: 4}
-	r := replay.Options{
-		Output: "again", Smooth: smooth, To: topics.Bound{IsOffset: true, Offset: 40},
-	}
-	for range 2 {
-		if plan := atwork.Replay(t, o, r); plan.Smoothed != "again.smoothed" || !plan.Identical {
-			t.Fatalf("the plan is %+v", plan)
-		}
-	}
-	view := w.View(t, "again.smoothed", false)
-	n := view.Read(t)
-
-	longer, lag := r, r
-	longer.To = topics.Bound{}
-	other := *smooth
-	other.LagSteps = 8
-	lag.Smooth = &other
-	for name, r := range map[string]replay.Options{"a longer one": longer, "smooth.lag": lag} {
-		_, planned := replay.NewPlan(t.Context(), o, r)
-		_, err := replay.Run(t.Context(), o, r)
-		for _, err := range []error{planned, err} {
-			if err == nil || !strings.Contains(err.Error(), "again was smoothed already") ||
-				!strings.Contains(err.Error(), "name a new --output-topic") ||
-				name == "smooth.lag" && !strings.Contains(err.Error(), "different: smooth.lag)") {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-	if view.Read(t) != n || n == 0 {
-		t.Errorf("of %d smoothed records there are more now", n)
-	}
-
-	middle := r
-	middle.Output, middle.From = "middle", topics.Bound{IsOffset: true, Offset: 20}
-	const why = "smoothing needs a replay from the beginning, without --from"
-	for range 2 {
-		if plan := atwork.Replay(t, o, middle); plan.Smoothed != "" || plan.NotSmoothed != why {
-			t.Errorf("with --from the plan is %+v", plan)
-		}
-	}
-	if w.Exists(t, "middle.smoothed") {
-		t.Error("a replay that begins in the middle was smoothed")
-	}
-
-	taken := longer
-	taken.Output, taken.Taken = "x", []string{"x.smoothed"}
-	if _, err := replay.NewPlan(t.Context(), o, taken); err == nil ||
-		!strings.Contains(err.Error(), "uses topic x.smoothed: name another --output-topic") {
-		t.Errorf("a smoothed topic of the service: %v", err)
-	}
-
-	tx, err := producer.NewTransactional(w.Client, "open", producer.Options{})
-	servicetest.OK(t, err)
-	servicetest.OK(t, tx.Init(t.Context()))
-	batch := producer.Batch{TopicPartition: producer.TopicPartition{Topic: "again"}}
-	batch.Records = []producer.Record{{Value: []byte("other"), Timestamp: servicetest.StartMS}}
-	_, err = tx.Produce(t.Context(), batch)
-	servicetest.OK(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, err := replay.NewPlan(ctx, o, r); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("with an open transaction the end is taken for known: %v", err)
-	}
-	servicetest.OK(t, tx.Abort(t.Context()))
-	if plan := atwork.Replay(t, o, r); !plan.Done {
-		t.Errorf("after it the plan is %+v", plan)
-	}
-	w.DeleteTopic(t, "again.smoothed", false)
-	if _, err := replay.Run(t.Context(), o, r); err == nil ||
-		!strings.Contains(err.Error(), "again.smoothed is gone") {
-		t.Errorf("a smoothed topic that is gone: %v", err)
 	}
 }
 

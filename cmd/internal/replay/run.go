@@ -9,7 +9,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
@@ -28,17 +27,10 @@ const endInterval = 500 * time.Millisecond
 // ErrSpend says that it would be a second release, without SpendAgain. The plan
 // is what NewPlan gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
-//
-// With Smooth, and without From, the records of the whole output are smoothed then, into another
-// topic. Done is true when that has come to the end too.
 func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err == nil && !plan.Done {
 		err = plan.replay(ctx, o, r)
-	}
-	if err == nil && plan.Done && plan.Smoothed != "" {
-		replayed, r := r.options(o.WithDefaults())
-		err = plan.smooth(ctx, replayed, r)
 	}
 	return plan, err
 }
@@ -90,57 +82,6 @@ func (p *Plan) work(ctx context.Context, s *service.Service, o service.Options,
 		err = ended
 	}
 	return err
-}
-
-// smooth smooths the output of a replay that is done: each record once, exactly. The topic is whole
-// now, so the last record of each user closes the user's block, as the end of a file does.
-func (p *Plan) smooth(ctx context.Context, replayed service.Options, r Options) error {
-	o := smoothing(replayed)
-	settings, err := p.whole(ctx, o, r)
-	if ctx.Err() != nil {
-		p.Done = false
-		return nil //nolint:nilerr // it was stopped
-	}
-	if err != nil {
-		return err
-	}
-	job := service.Smoothing(settings)
-	job.StartOver = "the replay with a new --output-topic"
-	s, err := service.NewFollowing(o, job)
-	if err != nil {
-		return err
-	}
-	// await alone looks at the windows: the service goes through all there is.
-	past := pastOf(&o, settings)
-	err = past.work(ctx, s, o, r.Smoothing)
-	p.Done = past.Done
-	return err
-}
-
-// pastOf returns what smoothing has left to do, and gives the options its windows.
-func pastOf(o *service.Options, settings engine.SmoothSettings) (past Plan) {
-	for n, end := range settings.Ends {
-		past.Partitions = append(past.Partitions, PartitionPlan{Partition: int32(n)})
-		o.Windows = append(o.Windows, service.Window{End: end.Next})
-	}
-	return past
-}
-
-// unsmoothed returns how many offsets of the output of a replay that is done are not smoothed yet.
-func (p *Plan) unsmoothed(ctx context.Context, replayed service.Options, r Options) (
-	left int64, err error,
-) {
-	o := smoothing(replayed)
-	settings, err := p.whole(ctx, o, r)
-	if err != nil {
-		return 0, err
-	}
-	past := pastOf(&o, settings)
-	processed, _ := past.look(ctx, o, o.Client())
-	for _, end := range settings.Ends {
-		left += end.Next
-	}
-	return left - processed, ctx.Err()
 }
 
 // Refusal is what a replay that is run with these options ends with instead of beginning:

@@ -146,8 +146,6 @@ type countingJob struct {
 	check   func(ctx context.Context) error
 }
 
-func (j *countingJob) try(*engine.Version) (any, error) { return struct{}{}, nil }
-
 func (j *countingJob) begin(ctx context.Context) error {
 	err := j.service.patiently(ctx, func() error {
 		return j.find(ctx, j.service.client, j.service.patience)
@@ -158,7 +156,7 @@ func (j *countingJob) begin(ctx context.Context) error {
 	return j.service.patiently(ctx, func() error { return j.check(ctx) })
 }
 
-// judge implements judging, for fixes.
+// judge implements job, for fixes.
 func (j *countingJob) judge(at engine.Partition) (judge, error) {
 	o := j.service.options
 	return counting.NewWindows(j.settings, o.Source(), o.Partitioner, at, 1)
@@ -179,18 +177,53 @@ func (j *countingJob) goesOn() bool { return false }
 // explained replaces the ways out of lost states: accounts of ε are not among them, and the counts
 // that were published must not be published again with other ones.
 func (j *countingJob) explained(err error) error {
-	o := j.service.options
-	what, found := lostInput(j, o, err)
-	if !found {
-		return err
+	if what, found := j.lost(err); found {
+		return &startOver{what, err}
 	}
-	return &startOver{what, "with another group and topics (counts.group, topics.counts): days " +
-		"that are counted again cost a further ε, so set counts.first", err}
+	return err
 }
+
+// lost says what a fatal error means, if states or input are lost, or of other settings.
+func (j *countingJob) lost(err error) (what string, found bool) {
+	o := j.service.options
+	var before *task.SettingsError
+	var apart *task.DivergedError
+	switch {
+	case errors.As(err, &before):
+		return "the last instance was killed under other settings: " +
+			j.Differences(before.Found), true
+	case errors.Is(err, task.ErrSource):
+		return o.Topics.Raw + " was made again since the changelog was written", true
+	case errors.Is(err, task.ErrInputLost):
+		return "records of " + o.Topics.Raw + " were lost before they were read", true
+	case errors.As(err, &apart) && apart.Committed > apart.Input:
+		return fmt.Sprintf("the changelog %s has lost its end, or somebody moved group %s",
+			o.Topics.Changelog, o.Group), true
+	case errors.Is(err, task.ErrLost):
+		return fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
+			o.Topics.Changelog, o.StateDir), true
+	}
+	return "", false
+}
+
+// startOver is the error of states that are lost: the services can begin again.
+type startOver struct {
+	what  string
+	cause error
+}
+
+// Error leaves out the ways out that the cause names, which are those of a service that sanitizes.
+func (e *startOver) Error() string {
+	return fmt.Sprintf("%s (%s). Stop all instances, and start with another group and topics "+
+		"(counts.group, topics.counts): days that are counted again cost a further ε, so set "+
+		"counts.first", e.what, task.Facts(e.cause))
+}
+
+func (e *startOver) Unwrap() error { return e.cause }
 
 func (j *countingJob) work(
 	at engine.Partition, d *task.Dependencies, o *task.Options,
-) (Processor, error) {
+) (processor, error) {
 	o.Skew = time.Duration(j.settings.SkewMS) * time.Millisecond
 	stage, err := j.make(at, d)
 	d.Partitioned = stage
@@ -201,15 +234,15 @@ func (j *countingJob) work(
 // a hash of all settings.
 const countingMark = "geodither counts 1 "
 
-// Fingerprint implements Fingerprints.
+// Fingerprint implements job.
 func (j *countingJob) Fingerprint() []byte {
 	return fmt.Appendf(nil, "%s%d %s", countingMark, j.settings.First, j.settings.Fingerprint())
 }
 
-// GroupFingerprint implements Fingerprints.
+// GroupFingerprint implements job.
 func (j *countingJob) GroupFingerprint() []byte { return j.Fingerprint() }
 
-// Differences implements Fingerprints.
+// Differences implements job.
 func (j *countingJob) Differences(other []byte) string {
 	switch first, ok := firstDay(other); {
 	case bytes.Equal(other, j.Fingerprint()):
@@ -223,7 +256,7 @@ func (j *countingJob) Differences(other []byte) string {
 	return "a setting of the section counts, of input or of topics.partitioner"
 }
 
-// DifferencesInGroup implements Fingerprints.
+// DifferencesInGroup implements job.
 func (j *countingJob) DifferencesInGroup(other []byte) string { return j.Differences(other) }
 
 // firstDay returns the first day of a fingerprint; ok is false if it is of something else.
@@ -388,13 +421,13 @@ func (p *stage) DueMS() int64 {
 	return p.due()
 }
 
-// Key implements Processor.
+// Key implements processor.
 func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
 
-// Use implements Processor. Counts need no model.
+// Use implements processor. Counts need no model.
 func (p *stage) Use([]engine.Amended) {}
 
-// Take implements Processor.
+// Take implements processor.
 func (p *stage) Take() (t engine.Tally, next int64) {
 	t = p.taken()
 	t.RecordsIn, t.RecordsOut = t.RecordsIn+p.in, p.out

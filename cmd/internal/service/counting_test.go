@@ -609,3 +609,41 @@ func TestCountsAreGone(t *testing.T) {
 	}
 	r.Stop(t)
 }
+
+// TestCountingLost: a lost changelog stops a service that counts. The error says how to begin
+// again, and no way out that is for accounts of ε.
+func TestCountingLost(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	f.feed(t, 0, 1)
+	a, _ := f.start(t, ".a")
+	f.awaitWindows(t, a)
+	a.Stop(t)
+	f.w.DeleteTopic(t, f.windows.Topics.Changelog, false)
+	b, _ := f.start(t, ".a")
+	err := b.Wait(t)
+	if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "--accept=") ||
+		!strings.Contains(err.Error(), "Stop all instances, and start with another group") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestTotalsWait: the service that publishes counts waits for the topic of partial counts. The log
+// says who makes it, and does not advise the setting that says how large a raw topic is made.
+func TestTotalsWait(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	log, o := new(servicetest.Log), f.totals
+	o.Logger = log.Logger()
+	s, err := service.NewTotals(o, f.common())
+	servicetest.OK(t, err)
+	r := servicetest.Run(t, log, s.Run)
+	servicetest.Await(t, "a line about waiting", func() bool {
+		return strings.Contains(log.String(), "no such topic: "+f.windows.Topics.Sanitized)
+	}, r)
+	r.Stop(t)
+	if said := log.String(); !strings.Contains(said, "the service that writes it makes it") ||
+		strings.Contains(said, "topics.partitions") {
+		t.Errorf("the log says:\n%s", said)
+	}
+}

@@ -30,7 +30,7 @@ type observer struct {
 	task.NopObserver
 	log       *slog.Logger // has the partition
 	counters  *engine.Counters
-	processor Processor
+	processor processor
 	sealed    engine.Tally // of the transaction that is being written
 	end       int64        // offset behind its last record
 	due       int64        // dueMS after it

@@ -134,7 +134,7 @@ func (o Options) hosting() []error {
 }
 
 // named adds to an error about two fingerprints which settings differ.
-func named(own Fingerprints, err error) error {
+func named(own job, err error) error {
 	var before *task.SettingsError
 	var beside *group.SettingsError
 	switch {

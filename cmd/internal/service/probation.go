@@ -251,7 +251,7 @@ func (s *Service) lookAtRaw(ctx context.Context, begun bool) error {
 // lookBegin finds where the first records of a partition are, and returns what reads them.
 func (s *Service) lookBegin(ctx context.Context, n int32) (*topics.Reader, error) {
 	raw := s.options.Topics.Raw
-	own, err := s.job.(judging).judge(engine.Partition{
+	own, err := s.job.judge(engine.Partition{
 		Topic: raw, Number: n, Of: int(s.partitions),
 	})
 	if err != nil {

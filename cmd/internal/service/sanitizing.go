@@ -28,11 +28,9 @@ type sanitizing struct {
 	mechanism       string // by name, the default filled in
 }
 
-func (j *sanitizing) try(v *engine.Version) (any, error) { return j.Try(v) }
-
 func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPlacement(ctx) }
 
-// judge implements judging.
+// judge implements job.
 func (j *sanitizing) judge(at engine.Partition) (judge, error) {
 	p, err := engine.NewProcessor(j.Settings, at)
 	if err != nil {
@@ -57,7 +55,7 @@ func (j *sanitizing) explained(err error) error { return err } // it says what t
 
 func (j *sanitizing) work(
 	at engine.Partition, d *task.Dependencies, o *task.Options,
-) (Processor, error) {
+) (processor, error) {
 	p, err := engine.NewProcessor(j.service.options.Settings, at)
 	if err != nil {
 		return nil, err
@@ -77,7 +75,7 @@ func (j *sanitizing) work(
 }
 
 // processor returns what processes the records of the window.
-func (w Window) processor(p *engine.Processor) Processor {
+func (w Window) processor(p *engine.Processor) processor {
 	p.Use(w.Amended)
 	p.Refuse(w.Refused)
 	if w.Second {

@@ -114,7 +114,7 @@ func (t *timeline) once(what string) bool {
 // the schedule has and the partition has not adopted.
 type amender struct {
 	timeline  *timeline
-	processor Processor
+	processor processor
 	counters  *engine.Counters
 	log       *slog.Logger     // has the partition
 	list      []engine.Amended // in force
@@ -199,7 +199,7 @@ func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
 			continue
 		}
 		tried[v.GridID()] = true
-		model, err := s.job.try(v)
+		model, err := s.options.Try(v)
 		if err != nil {
 			return nil, err
 		}

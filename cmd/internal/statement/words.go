@@ -422,8 +422,8 @@ published releases, the model and the settings. They cost no ε.`
 step alone. ε does not cover what the choice of settings says about traces that they were tuned on.`
 	erasure = `"geodither erase -c FILE --user ID > RECEIPT" erases what the service has
 stored of a person: the state in the changelog and in the state folder. The receipt has a keyed hash
-of the id, and the partition and offset of the erasure. It lists what remains and until when: raw,
-sanitized and smoothed records and dead letters until their topics' retention ends, models that were
+of the id, and the partition and offset of the erasure. It lists what remains and until when: raw
+and sanitized records and dead letters until their topics' retention ends, models that were
 trained on the person's fixes, state folders of stopped instances, replays, mirrors and backups.
 Where counts are published, the hours in which the person counted stay until the day is closed,
 under a hash of the id that needs no key.

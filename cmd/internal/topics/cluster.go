@@ -110,22 +110,6 @@ func (c Cluster) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SmoothedSuffix is what the name of a smoothed topic has behind the sanitized one's, by default.
-const SmoothedSuffix = ".smoothed"
-
-// Smoothing returns the place of the service that smooths what this one publishes, with defaults in
-// place of an empty group and topic. Topics.Raw is its input, the sanitized topic, and
-// Topics.Sanitized its output, the smoothed one.
-func (c Cluster) Smoothing(group, topic string) Cluster {
-	t := c.Topics
-	c.Group = cmp.Or(group, c.Group+"-smooth")
-	c.Topics = Set{
-		Raw: t.Sanitized, Sanitized: cmp.Or(topic, t.Sanitized+SmoothedSuffix),
-		Create: t.Create, Replication: t.Replication, Follows: true,
-	}
-	return c.WithDefaults()
-}
-
 // Counting returns the places of the two services that count what is in the raw topic, with
 // defaults in place of an empty group and topic: the one that counts windows by raw partition into
 // a topic of partial counts, and the one that publishes their totals.

@@ -51,9 +51,6 @@ app.kubernetes.io/component: instance
 {{- fail (printf "config.%s: leave it out, the chart sets it" $key) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq .Values.command "smooth" -}}
-{{- $decided = omit $decided "key_file" -}}
-{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.config) $decided | toYaml -}}
 {{- end }}
 
@@ -74,9 +71,7 @@ env:
 volumeMounts:
   - {name: config, mountPath: /etc/geodither/config, readOnly: true}
   - {name: model, mountPath: /etc/geodither/model, readOnly: true}
-  {{- if ne .Values.command "smooth" }}
   - {name: key, mountPath: /etc/geodither/key, readOnly: true}
-  {{- end }}
   - {name: state, mountPath: /var/lib/geodither}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
@@ -88,12 +83,10 @@ volumeMounts:
   configMap: {name: {{ include "geodither.name" . }}}
 - name: model
   {{- required "model.volume: name the volume that has the mobility model, such as {configMap: {name: fleet-model}}" (.Values.model.volume | default nil) | toYaml | nindent 2 }}
-{{- if ne .Values.command "smooth" }}
 - name: key
   secret:
     secretName: {{ required "noiseKey.existingSecret: name the secret that has the key of the noise; the chart never makes one" .Values.noiseKey.existingSecret }}
     defaultMode: 0440
-{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
