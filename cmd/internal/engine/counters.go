@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
@@ -37,7 +37,7 @@ type Tally struct {
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
-	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
+	Unsmoothed                     [3]int64 // by the reasons of follow.Reasons
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -377,7 +377,7 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 
 // smoothed counts a record that is written, and why it is as it was, if there is a reason. It cost
 // no ε: that was spent when it was released.
-func (t *Tally) smoothed(r *schemas.Sanitized, reason aggregate.Unsmoothed) {
+func (t *Tally) smoothed(r *schemas.Sanitized, reason follow.Unfollowed) {
 	t.RecordsOut++
 	switch r.Kind {
 	case schemas.KindReleased:
@@ -388,6 +388,6 @@ func (t *Tally) smoothed(r *schemas.Sanitized, reason aggregate.Unsmoothed) {
 		t.Predictions++
 	}
 	if reason != "" {
-		t.Unsmoothed[slices.Index(aggregate.UnsmoothedReasons(), reason)]++
+		t.Unsmoothed[slices.Index(follow.Reasons(), reason)]++
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -38,17 +38,17 @@ type SmoothProcessor struct {
 	amended  []Amended
 	ids      []string              // of the amended models
 	names    map[smoothLane]string // of filters that were used
-	replayer *aggregate.Replayer
+	replayer *follow.Replayer
 	seen     sanitizedRecord // what Key has read last: Process gets it next
 	blocks   openBlocks
 
-	state     *openBlock            // of the record at hand
-	epsilon   float64               // scratch: of the filter of the user's last record
-	published []aggregate.Published // scratch
-	value     []byte                // scratch: encoded records
-	stored    []byte                // scratch: the encoded state
-	tally     Tally                 // since the last Take
-	next      int64                 // offset behind the last record
+	state     *openBlock         // of the record at hand
+	epsilon   float64            // scratch: of the filter of the user's last record
+	published []follow.Published // scratch
+	value     []byte             // scratch: encoded records
+	stored    []byte             // scratch: the encoded state
+	tally     Tally              // since the last Take
+	next      int64              // offset behind the last record
 }
 
 // sanitizedRecord is a record that was decoded.
@@ -196,7 +196,7 @@ func (p *SmoothProcessor) take(
 	}
 	known, linked, err := p.replayer.Follow(&s.track, record)
 	switch {
-	case errors.Is(err, aggregate.ErrOrder):
+	case errors.Is(err, follow.ErrOrder):
 		return p.reject(rec, schemas.ReasonLate, fx)
 	case errors.Is(err, mechanism.ErrUnseen): // a release that is nowhere
 		if len(fx.Output) > 0 { // the user was forgotten
@@ -238,12 +238,12 @@ func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) err
 	}
 	p.state.track.Reset()
 	p.store(fx)
-	return p.write(rec.Key, w, nil, aggregate.NoModel, fx)
+	return p.write(rec.Key, w, nil, follow.NoModel, fx)
 }
 
 // advance takes a record into its user's block, and writes what it closes.
 func (p *SmoothProcessor) advance(
-	rec task.Record, w waiting, record aggregate.Published, known, linked bool, fx *task.Effects,
+	rec task.Record, w waiting, record follow.Published, known, linked bool, fx *task.Effects,
 ) error {
 	s, again := p.state, false
 	if len(s.open) > 0 && !linked {
@@ -253,9 +253,9 @@ func (p *SmoothProcessor) advance(
 		}
 	}
 	if !known {
-		reason := aggregate.NotFollowed
+		reason := follow.NotFollowed
 		if w.record.Kind == schemas.KindReleased && !record.HasRelease {
-			reason = aggregate.NoRelease
+			reason = follow.NoRelease
 		}
 		return p.write(rec.Key, w, nil, reason, fx)
 	}
@@ -288,8 +288,8 @@ func (p *SmoothProcessor) advance(
 // writer returns a function that writes one of the open records with its past.
 func (p *SmoothProcessor) writer(
 	rec task.Record, fx *task.Effects,
-) func(i int, past *aggregate.Past) error {
-	return func(i int, past *aggregate.Past) error {
+) func(i int, past *follow.Past) error {
+	return func(i int, past *follow.Past) error {
 		return p.write(rec.Key, p.state.open[i], past, "", fx)
 	}
 }
@@ -321,12 +321,12 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 		p.published = append(p.published, one)
 	}
 	if !known { // an earlier model is gone; that of the last record is there
-		return p.forget(rec, aggregate.NoModel, fx)
+		return p.forget(rec, follow.NoModel, fx)
 	}
 	n, before, err := p.replayer.Replay(&s.block, s.before, p.published, all,
 		p.writer(rec, fx))
 	if errors.Is(err, mechanism.ErrUnseen) {
-		return p.forget(rec, aggregate.NotFollowed, fx)
+		return p.forget(rec, follow.NotFollowed, fx)
 	}
 	if err != nil {
 		return err
@@ -340,7 +340,7 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 
 // forget writes the records of the open block as they are.
 func (p *SmoothProcessor) forget(
-	rec task.Record, reason aggregate.Unsmoothed, fx *task.Effects,
+	rec task.Record, reason follow.Unfollowed, fx *task.Effects,
 ) error {
 	s := p.state
 	for _, w := range s.open {
@@ -355,7 +355,7 @@ func (p *SmoothProcessor) forget(
 // write writes a record with what the records up to a later one tell; nil: with what it has, for a
 // reason.
 func (p *SmoothProcessor) write(
-	user []byte, w waiting, past *aggregate.Past, reason aggregate.Unsmoothed, fx *task.Effects,
+	user []byte, w waiting, past *follow.Past, reason follow.Unfollowed, fx *task.Effects,
 ) error {
 	w.record.UserID = string(user)
 	SetPast(&w.record, past)
@@ -384,7 +384,7 @@ func (p *SmoothProcessor) reject(rec task.Record, reason schemas.Reason, fx *tas
 // settings have changed since.
 func (p *SmoothProcessor) prepare(
 	rec task.Record, r *schemas.Sanitized, fx *task.Effects,
-) (record aggregate.Published, err error) {
+) (record follow.Published, err error) {
 	if p.replayer.Filters() > maxFilters || len(p.names) > 4*maxFilters {
 		p.restart()
 	}
@@ -403,7 +403,7 @@ func (p *SmoothProcessor) prepare(
 			return p.of(rec.Offset, r)
 		}
 		s.track.Reset()
-		if err := p.forget(rec, aggregate.NoModel, fx); err != nil {
+		if err := p.forget(rec, follow.NoModel, fx); err != nil {
 			return record, err
 		}
 	}
@@ -414,14 +414,14 @@ func (p *SmoothProcessor) prepare(
 func (p *SmoothProcessor) restart() {
 	p.names = map[smoothLane]string{}
 	p.blocks.clear()
-	p.replayer = aggregate.NewReplayer(p.options, p.settings.LagSteps)
+	p.replayer = follow.NewReplayer(p.options, p.settings.LagSteps)
 }
 
 // of returns a record for the replayer. A record that is no release is of the filter of p.epsilon:
 // it names none, and needs none.
 func (p *SmoothProcessor) of(
 	offset int64, r *schemas.Sanitized,
-) (record aggregate.Published, err error) {
+) (record follow.Published, err error) {
 	record = Published(*r, "")
 	lane := smoothLane{r.ModelID, record.Mechanism, p.epsilon, r.Delta}
 	if record.Kind == mechanism.Released {
@@ -490,42 +490,4 @@ func parseLane(name string) (l smoothLane, err error) {
 		return l, errSmoothState
 	}
 	return l, nil
-}
-
-// SetPast sets what a record says to what the records up to a later one tell, with the note
-// "smoothed"; nil: it keeps what it says, with the note "unsmoothed".
-func SetPast(record *schemas.Sanitized, past *aggregate.Past) {
-	note := schemas.Unsmoothed
-	if past != nil {
-		note = schemas.Smoothed
-		record.Latitude, record.Longitude = past.Grid.ToDegrees(past.Estimate)
-		record.RadiusM = float64(past.RadiusKM * 1000)
-		setEllipse(record, past.Ellipse)
-	}
-	record.Mechanism = schemas.Noted(record.Mechanism, note)
-}
-
-// Published is a record as mechanism/aggregate takes it. where is its place, for errors.
-func Published(r schemas.Sanitized, where string) aggregate.Published {
-	var kind mechanism.Kind
-	switch r.Kind {
-	case schemas.KindReleased:
-		kind = mechanism.Released
-	case schemas.KindRepeated:
-		kind = mechanism.Repeated
-	case schemas.KindPredicted:
-		kind = mechanism.Predicted
-	}
-	return aggregate.Published{
-		Record: aggregate.Record{
-			User: r.UserID, Model: r.ModelID, Step: r.Step, Kind: kind, Number: r.Release,
-			Place: aggregate.Place{Where: where},
-		},
-		Mechanism: schemas.MechanismName(r.Mechanism),
-		Latitude:  r.Latitude, Longitude: r.Longitude,
-		HasRelease:       r.ReleaseLatitude.Known,
-		ReleaseLatitude:  r.ReleaseLatitude.Number,
-		ReleaseLongitude: r.ReleaseLongitude.Number,
-		Epsilon:          r.Epsilon, Delta: r.Delta,
-	}
 }

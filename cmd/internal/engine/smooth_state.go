@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -16,7 +16,7 @@ import (
 // and the records of the open block with the filter's state before the first of them.
 // state/FORMAT.md draws it.
 type smoothState struct {
-	track  aggregate.Track
+	track  follow.Track
 	before []byte // encoded mechanism.State; empty without open records
 	open   []waiting
 	stored []byte       // the encoding of open
@@ -360,7 +360,7 @@ type openBlocks struct {
 // openBlock is a user's state with the open block.
 type openBlock struct {
 	smoothState
-	block   aggregate.Open
+	block   follow.Open
 	known   bool   // block has the open records
 	encoded []byte // the state
 	size    int    // in bytes

@@ -9,7 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -112,12 +112,12 @@ func smoothedFiles(
 		record schemas.Sanitized
 		at     int
 	}
-	smoothing, err := aggregate.NewSmoothing(aggregate.SmoothOptions{
-		Read: aggregate.ReadOptions{
-			Models: append(aggregate.Models{s.Model}, later...), Release: s.Release,
+	smoothing, err := follow.NewReader(follow.Options{
+		Public: follow.Public{
+			Models: append(follow.Models{s.Model}, later...), Release: s.Release,
 		},
 		LagSteps: s.LagSteps,
-	}, func(k kept, past *aggregate.Past) error {
+	}, follow.PastOf, func(k kept, past *follow.Past, _ follow.Unfollowed) error {
 		SetPast(&k.record, past)
 		out[k.record.UserID] = append(out[k.record.UserID], k.record)
 		at[k.record.UserID] = append(at[k.record.UserID], k.at)
@@ -130,8 +130,7 @@ func smoothedFiles(
 		servicetest.OK(tb, err)
 		servicetest.OK(tb, smoothing.Add(Published(r, ""), kept{r, i}))
 	}
-	_, err = smoothing.Finish()
-	servicetest.OK(tb, err)
+	servicetest.OK(tb, smoothing.Finish())
 	return out, at
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -157,10 +157,10 @@ func TestReplaySmoothed(t *testing.T) {
 		at     fix
 		record schemas.Sanitized
 	}
-	files, err := aggregate.NewSmoothing(aggregate.SmoothOptions{
-		Read:     aggregate.ReadOptions{Models: aggregate.Models{o.Model}, Release: o.Release},
+	files, err := follow.NewReader(follow.Options{
+		Public:   follow.Public{Models: follow.Models{o.Model}, Release: o.Release},
 		LagSteps: r.Smooth.LagSteps,
-	}, func(k kept, past *aggregate.Past) error {
+	}, follow.PastOf, func(k kept, past *follow.Past, _ follow.Unfollowed) error {
 		engine.SetPast(&k.record, past)
 		want[k.at] = k.record
 		return nil
@@ -183,8 +183,7 @@ func TestReplaySmoothed(t *testing.T) {
 	records, n := read("again", func(k kept) {
 		servicetest.OK(t, files.Add(engine.Published(k.record, ""), k))
 	})
-	_, err = files.Finish()
-	servicetest.OK(t, err)
+	servicetest.OK(t, files.Finish())
 	smoothed, m := read("again.smoothed", func(kept) {})
 	if found < n || found != searched {
 		t.Errorf("the search for last records has come to %d of %d, in %d", found, searched, n)

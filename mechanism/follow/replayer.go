@@ -1,4 +1,4 @@
-package aggregate
+package follow
 
 import (
 	"encoding/binary"
@@ -89,7 +89,7 @@ func (o *Open) drop(n int) {
 // that is not SmoothAll. They say as well whether reports may leave no record.
 func NewReplayer(o mechanism.Options, lagSteps int64) *Replayer {
 	return &Replayer{
-		follower: &Follower{filters: map[string]*filter{}, options: o, hides: o.Hides()},
+		follower: &Follower{filters: map[string]*filter{}, options: o},
 		smoother: mechanism.NewSmoother(o, lagSteps), lag: max(lagSteps, 1),
 	}
 }
@@ -244,7 +244,7 @@ func (r *Replayer) keep(m mechanism.Smoothed) {
 	if n >= len(r.closed) { // the last one comes first
 		r.closed = slices.Grow(r.closed, n+1-len(r.closed))[:n+1]
 	}
-	r.closed[n] = pastOf(m)
+	r.closed[n] = PastOf(m)
 }
 
 // seen is what the filter takes of a record. A state that is started goes on over any gap: that it
@@ -267,7 +267,7 @@ func (t *Track) AppendBinary(dst []byte) []byte {
 }
 
 // ErrTrack is what DecodeBinary returns for bytes that are no track.
-var ErrTrack = errors.New("aggregate: the stored track of a user cannot be read")
+var ErrTrack = errors.New("follow: the stored track of a user cannot be read")
 
 // DecodeBinary replaces t by the track at the front of data, and returns what follows it. It
 // accepts any bytes, and does not look into the state, which Follow reads.
