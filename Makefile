@@ -106,7 +106,7 @@ race: ## Run the tests of the concurrent packages under the race detector
 	$(GO) test -race -timeout 30m $(CONCURRENT)
 	$(GO) test -race -short ./consumer/task
 	$(GO) test -race -short -run Sanitize ./cmd/geodither
-	$(GO) test -race -run Worker ./mechanism/aggregate ./cmd/internal/audit
+	$(GO) test -race -run 'Sums|Worker|Smoothing' ./mechanism/follow ./cmd/internal/audit
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r dir; do \

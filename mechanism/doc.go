@@ -46,7 +46,7 @@
 // # For programs outside
 //
 // A program that publishes needs this package, grid for its map, mobility/train for the model and
-// noise for the key; one that reads records needs aggregate or Smoother; counts is for counts. The
+// noise for the key; one that reads records needs follow; counts is for counts. The
 // examples are whole programs: copy that of Sanitizer, of Smoother, or of train, which has the way
 // from traces to releases. Packages evaluation, trial and parallel serve geodither's own commands.
 // Before version 1 any of these packages may change; what they release and store does not, except

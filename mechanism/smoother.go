@@ -50,8 +50,7 @@ const (
 type Smoother struct {
 	options   Options
 	lag       int64
-	most      int  // records of a block
-	exact     bool // the caller has α
+	most      int // records of a block
 	models    map[*mobility.Model]*backward
 	estimator Estimator
 
@@ -59,7 +58,6 @@ type Smoother struct {
 	now        mobility.Distribution
 	later      mobility.Distribution // L·b of the step after now
 	told       []float64             // b of now
-	chosen     []float64             // told, of the cells that α has
 	posterior  mobility.Distribution
 }
 
@@ -90,7 +88,7 @@ type moment struct {
 	step    int64
 	records int
 	short   []byte                // α in short masses; empty: plain has it
-	plain   mobility.Distribution // α; empty in an exact Smoother: nobody asks for the moment
+	plain   mobility.Distribution // α
 	levels  [2]float64            // of the likelihood if it has two values
 	high    []uint64              // a bit for each cell that has the second of them
 	values  []float64             // of the likelihood if it has more
@@ -107,7 +105,7 @@ type Smoothed struct {
 	// Posterior is the smoother's own memory: read it before the call ends.
 	Posterior *mobility.Distribution
 	// Estimate and RadiusKM are as in Outcome, for the smoothed posterior. EllipseOf has its
-	// ellipse. An exact Smoother leaves them out.
+	// ellipse.
 	Estimate grid.Point
 	RadiusKM float64
 }
@@ -124,31 +122,6 @@ func NewSmoother(o Options, lag int64) *Smoother {
 		options: o, lag: lag, most: most, models: map[*mobility.Model]*backward{},
 		estimator: Estimator{Place: o.Estimate},
 	}
-}
-
-// NewExactSmoother returns a smoother for a caller who keeps α without any rounding. It closes the
-// moments that Ask has named, and b covers the whole map. What a rounding by chance adds to a cell
-// would be the same for all users with one history, so a fleet's sums would show it.
-//
-// Cost: for each step behind a moment that waits, one prediction of the whole map: where reports
-// have a gap, one for each step in it. Memory: each release behind such a moment keeps its
-// likelihood of the whole map, a bit a cell under Codebook and 8 bytes under other mechanisms.
-func NewExactSmoother(o Options, lag int64) *Smoother {
-	o.Prune = -1
-	sm := NewSmoother(o, lag)
-	sm.exact = true
-	return sm
-}
-
-// Ask adds a moment to a block: α in a step, after all that Note has taken in. It returns the
-// moment's number. Memory: 12 bytes for each cell of α until the moment closes.
-func (b *Block) Ask(m *mobility.Model, step int64, alpha *mobility.Distribution) (number int64) {
-	n := len(b.moments)
-	b.moments = slices.Grow(b.moments, 1)[:n+1]
-	asked := &b.moments[n]
-	asked.begin(m, step)
-	asked.plain.CopyFrom(alpha)
-	return b.first + int64(n)
 }
 
 // Observe is Sanitizer.Observe, bit for bit, followed by Note.
@@ -178,9 +151,6 @@ func (sm *Smoother) Note(
 		sm.Finish(b, each)
 		n = 0
 	}
-	if n == 0 && sm.exact {
-		return b.first // no moment waits for this record
-	}
 	if n == 0 || seen.Kind == Released || b.moments[n-1].step != seen.Step {
 		n++
 		b.moments = slices.Grow(b.moments, 1)[:n]
@@ -207,11 +177,6 @@ func (sm *Smoother) Note(
 // is not linked.
 func (sm *Smoother) Finish(b *Block, each func(Smoothed)) { sm.close(b, len(b.moments), each) }
 
-// FinishBefore closes the moments before one, with what is there. The block goes on.
-func (sm *Smoother) FinishBefore(b *Block, number int64, each func(Smoothed)) {
-	sm.close(b, int(min(max(number-b.first, 0), int64(len(b.moments)))), each)
-}
-
 // positive sets d to the weights over their total, without those that are 0.
 func positive(d *mobility.Distribution, cells []grid.Cell, weights []float64, total float64) {
 	d.Reset()
@@ -225,15 +190,9 @@ func positive(d *mobility.Distribution, cells []grid.Cell, weights []float64, to
 // keep makes m the moment of a state: α and the likelihood come from the prior and the release of
 // s.
 func (sm *Smoother) keep(m *moment, s *Sanitizer, state *State, released bool) {
-	m.begin(s.model, state.Step)
-	if sm.exact {
-		if released {
-			sm.whole(s.model.Grid)
-			likelihood := s.emission.Likelihoods(state.Release, sm.now.Cells)
-			m.learn(likelihood, len(likelihood), true)
-		}
-		return
-	}
+	m.model, m.step, m.records = s.model, state.Step, 0
+	m.short = m.short[:0]
+	m.plain.Reset()
 	var likelihood []float64
 	sm.likelihood = sm.likelihood[:0]
 	if released {
@@ -266,25 +225,6 @@ func (sm *Smoother) keep(m *moment, s *Sanitizer, state *State, released bool) {
 	}
 	if !short {
 		m.plain.CopyFrom(d)
-	}
-}
-
-// begin makes m a moment without α, whose records tell nothing.
-func (m *moment) begin(model *mobility.Model, step int64) {
-	m.model, m.step, m.records = model, step, 0
-	m.short = m.short[:0]
-	m.plain.Reset()
-	m.learn(nil, 0, false)
-}
-
-// whole sets now to all cells of a map.
-func (sm *Smoother) whole(g *grid.Grid) {
-	d := &sm.now
-	if d.Len() != g.Cells() {
-		d.Reset()
-		for c := range grid.Cell(g.Cells()) {
-			d.Cells, d.P = append(d.Cells, c), append(d.P, 1/float64(g.Cells()))
-		}
 	}
 }
 
@@ -349,16 +289,9 @@ func (sm *Smoother) close(b *Block, ready int, each func(Smoothed)) {
 		return
 	}
 	last := len(b.moments) - 1
-	for sm.exact && ready <= last && b.moments[ready].plain.Len() == 0 {
-		ready++ // nobody asks for it, nor for one before it
-	}
 	for k := last; k >= 0; k-- {
 		m := &b.moments[k]
-		if sm.exact {
-			sm.whole(m.model.Grid)
-		} else {
-			m.load(&sm.now)
-		}
+		m.load(&sm.now)
 		if k == last {
 			sm.told = slices.Grow(sm.told[:0], sm.now.Len())[:sm.now.Len()]
 			for i := range sm.told {
@@ -367,7 +300,7 @@ func (sm *Smoother) close(b *Block, ready int, each func(Smoothed)) {
 		} else {
 			sm.told = sm.back(m.step, &b.moments[k+1])
 		}
-		if k < ready && (!sm.exact || m.plain.Len() > 0) {
+		if k < ready {
 			out := Smoothed{Number: b.first + int64(k), Step: m.step, Until: b.moments[last].step}
 			each(sm.join(out, m))
 		}
@@ -398,22 +331,12 @@ func (sm *Smoother) back(step int64, next *moment) []float64 {
 // join computes the posterior α·b of a moment, now, and what stands for it. If nothing is left of
 // it, it is α.
 func (sm *Smoother) join(out Smoothed, m *moment) Smoothed {
-	alpha, told := &sm.now, sm.told
-	if sm.exact {
-		alpha, sm.chosen = &m.plain, sm.chosen[:0]
-		for _, c := range alpha.Cells {
-			sm.chosen = append(sm.chosen, told[c])
-		}
-		told = sm.chosen
-	}
-	if _, ok := mobility.Update(&sm.posterior, alpha, told); !ok {
-		sm.posterior.CopyFrom(alpha)
+	if _, ok := mobility.Update(&sm.posterior, &sm.now, sm.told); !ok {
+		sm.posterior.CopyFrom(&sm.now)
 		sm.posterior.Normalize()
 	}
 	out.Grid, out.Posterior = m.model.Grid, &sm.posterior
-	if !sm.exact {
-		out.Estimate, out.RadiusKM = sm.estimator.Estimate(out.Grid, &sm.posterior)
-	}
+	out.Estimate, out.RadiusKM = sm.estimator.Estimate(out.Grid, &sm.posterior)
 	return out
 }
 

@@ -226,41 +226,7 @@ func TestSmootherIsExact(t *testing.T) {
 			if told < .001 {
 				t.Errorf("later records change the posteriors by %.3f only", told)
 			}
-			checkAsked(t, m, o, records, before)
 		})
-	}
-}
-
-// checkAsked asks an exact smoother for the step of each record, given the state after it, and
-// compares what comes out with the sum over all paths from there.
-func checkAsked(
-	t *testing.T, m *mobility.Model, o Options, records []Seen, states [][]float64,
-) {
-	t.Helper()
-	u := newSmoother(t, m, o, SmoothAll)
-	u.Smoother = NewExactSmoother(o, SmoothAll)
-	var asked []int64
-	for i, r := range records {
-		u.take(t, r)
-		if i%2 == 1 { // the records between are links only
-			asked = append(asked, u.block.Ask(m, r.Step, &u.state.Posterior))
-		}
-	}
-	all := u.finish(t)
-	if u.block.Open() <= asked[len(asked)-1] {
-		t.Fatalf("the block is open from moment %d on", u.block.Open())
-	}
-	for k, number := range asked {
-		i, got := 2*k+1, &all[number]
-		want := bruteForce(t, m, o, records, states[i], i, i)
-		if got.Step != records[i].Step || got.posterior.Len() != len(want) {
-			t.Fatalf("record %d: %+v", i, got.Smoothed)
-		}
-		for j, c := range got.posterior.Cells {
-			if d := math.Abs(got.posterior.P[j] - want[c]); d > 1e-12 {
-				t.Errorf("record %d, cell %d: %v, want %v", i, c, got.posterior.P[j], want[c])
-			}
-		}
 	}
 }
 

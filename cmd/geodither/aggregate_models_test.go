@@ -43,19 +43,19 @@ func TestAggregateConfigOfModels(t *testing.T) {
 		"--out", filepath.Join(dir, "out.csv"),
 	}
 	requireMessage(t, call(t, only...), cli.ExitFailed, "changed.csv:",
-		"under the model", "several --model")
+		"under the model", "add its file with --model")
 	// Its remedy: the records that are asked out are no missing ones.
 	r := succeed(t, append(only, "--to", "2023-11-14T22:30:00Z")...)
 	for _, said := range []string{
-		"of windows that end after --to", "followed    all:", "with 6 vehicles on average",
+		"of windows outside --from and --to", "followed    all:", "with 6 vehicles on average",
 	} {
 		if !strings.Contains(r.err, said) {
 			t.Errorf("the summary lacks %q:\n%s", said, r.err)
 		}
 	}
-	if strings.Contains(r.err, "records missing") || strings.Contains(r.err, "left out") {
+	if strings.Contains(r.err, "is missing") || strings.Contains(r.err, "left out") {
 		t.Errorf("what is asked out is missed:\n%s", r.err)
 	}
 	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), cli.ExitFailed,
-		"ends after --to", "nothing to aggregate")
+		"ends after the last one wanted")
 }

@@ -338,7 +338,6 @@ func TestCanaryAggregate(t *testing.T) {
 		return []string{
 			"aggregate", "-c", config, "--in", in, "--window", "10m",
 			"--out", filepath.Join(out, "density."+format),
-			"--map", filepath.Join(out, "map.svg"),
 		}
 	}
 	for _, format := range []string{"csv", "json", "geojson"} {

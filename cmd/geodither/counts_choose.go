@@ -9,7 +9,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
@@ -184,7 +183,7 @@ func (t *countsTrial) publish(
 			actual[zone] = float64(truth[i][zone])
 			n += actual[zone]
 		}
-		t.wrong += n * aggregate.Variation(published.Estimates[:onMap], actual)
+		t.wrong += n * counts.Variation(published.Estimates[:onMap], actual)
 		t.seen += n
 	}
 	return nil

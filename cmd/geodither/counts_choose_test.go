@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -108,7 +107,7 @@ func TestCountsChoose(t *testing.T) {
 				n += actual[zone]
 			}
 			sum += n
-			score += n * aggregate.Variation(shown, actual[:len(shown)])
+			score += n * counts.Variation(shown, actual[:len(shown)])
 		}
 	}
 	// Two draws of 12 busy hours differ by some hundredths.

@@ -17,8 +17,10 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -41,18 +43,7 @@ func TestCountsFleet(t *testing.T) {
 	if folder == "" {
 		return
 	}
-	reader, err := traces.Open(t.Context(), []string{folder}, nil,
-		traces.Options{Format: traces.CSV})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []schemas.Raw
-	for fix, err := range reader.Fixes() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, fix)
-	}
+	all := fixesOf(t, folder)
 	geolife := newFleetDays(t, "Geolife", all,
 		grid.Box{South: 39.85, West: 116.27, North: 39.97, East: 116.50}, 1000, time.Minute)
 	held := func(user string) bool {
@@ -63,7 +54,7 @@ func TestCountsFleet(t *testing.T) {
 		return number%3 == 0
 	}
 	geolife.hold(t, held)
-	geolife.days = beijingDays(geolife.models[0].Grid, all, held)
+	geolife.days = beijingDays(geolife.model.Grid, all, held)
 	for _, c := range []struct {
 		vehicles    int
 		zoneKM      float64
@@ -86,6 +77,81 @@ func TestCountsFleet(t *testing.T) {
 	} {
 		geolife.count(t, c.vehicles, c.zoneKM, c.epsilon, c.perDay, c.mostAtHours)
 	}
+}
+
+// fixesOf returns the fixes of a folder of CSV files.
+func fixesOf(t *testing.T, folder string) (fixes []schemas.Raw) {
+	t.Helper()
+	reader, err := traces.Open(t.Context(), []string{folder}, nil,
+		traces.Options{Format: traces.CSV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixes = append(fixes, fix)
+	}
+	return fixes
+}
+
+// dayReport is a report of a day: its step since midnight, UTC.
+type dayReport struct {
+	step int64
+	cell grid.Cell
+}
+
+// fleetDays are days of users.
+type fleetDays struct {
+	name    string
+	trainer *train.Trainer
+	model   *mobility.Model
+	days    []userDay
+}
+
+// userDay is a day of a user.
+type userDay struct{ reports []dayReport }
+
+func newFleetDays(
+	t *testing.T, name string, fixes []schemas.Raw, box grid.Box, cellM float64,
+	step time.Duration,
+) *fleetDays {
+	t.Helper()
+	g, err := grid.New(box, cellM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleetDays{name: name}
+	if f.trainer, err = train.New(g, step, train.Options{Source: name}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range fixes {
+		f.trainer.Add(train.Fix{
+			User: r.UserID, TimeMS: r.Timestamp, Lat: r.Latitude, Lon: r.Longitude,
+		})
+	}
+	return f
+}
+
+// hold takes the days of the users that are held, and a model of all others.
+func (f *fleetDays) hold(t *testing.T, held func(user string) bool) {
+	t.Helper()
+	model, _, err := f.trainer.Without(held).Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	perDay, last := int64(24*time.Hour/model.Step), ""
+	for track := range f.trainer.Tracks(held) {
+		for i, s := range track.Steps {
+			if day := fmt.Sprintf("%s %d", track.User, s/perDay); day != last {
+				f.days, last = append(f.days, userDay{}), day
+			}
+			d := &f.days[len(f.days)-1]
+			d.reports = append(d.reports, dayReport{s % perDay, track.Cells[i]})
+		}
+	}
+	f.model = model
 }
 
 // beijingDays returns users' days by the clock of Beijing, with all fixes, in minutes.
@@ -126,8 +192,8 @@ func (f *fleetDays) count(
 	t *testing.T, vehicles int, zoneKM, epsilon float64, perDay int, most float64,
 ) {
 	t.Helper()
-	m := f.models[0]
-	zones, err := aggregate.NewZones(m.Grid, aggregate.BlockOf(m.Grid, zoneKM))
+	m := f.model
+	zones, err := m.Grid.Coarser(zoneKM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +204,7 @@ func (f *fleetDays) count(
 	for edition := range 5 {
 		s.add(t, succeed(t, "counts", "--in", filepath.Join(dir, "days.csv"),
 			"--from", "2026-11-23", "--to", "2026-11-23", "--epsilon", fmt.Sprint(epsilon),
-			"--per-day", fmt.Sprint(perDay), "--zone", fmt.Sprintf("%gm", zones.SideKM()*1000),
+			"--per-day", fmt.Sprint(perDay), "--zone", fmt.Sprintf("%gm", zones.CellM()),
 			"--box", fmt.Sprintf("%v,%v,%v,%v", box.South, box.West, box.North, box.East),
 			"--key-file", key, "--edition", fmt.Sprint(edition+1)).out)
 	}
@@ -148,7 +214,7 @@ func (f *fleetDays) count(
 			cut += float64(n - s.capped[hour][zone])
 		}
 	}
-	t.Logf("%s,%d,%.2g km,%g,%d,%.3f,%.3f,%.3f,%.3f,%.3f", f.name, vehicles, zones.SideKM(),
+	t.Logf("%s,%d,%.2g km,%g,%d,%.3f,%.3f,%.3f,%.3f,%.3f", f.name, vehicles, zones.CellKM(),
 		epsilon, perDay, s.variation/s.weight, s.estimates/s.weight, s.model/s.weight, coverage,
 		5*cut/s.weight)
 	if s.variation/s.weight > most {
@@ -198,22 +264,23 @@ func (s *countScore) add(t *testing.T, out string) {
 		}
 		if n > 0 {
 			s.weight += n
-			s.variation += n * aggregate.Variation(published[:s.onMap], truth[:s.onMap])
-			s.estimates += n * aggregate.Variation(estimates[:s.onMap], truth[:s.onMap])
-			s.model += n * aggregate.Variation(s.alone, truth)
+			s.variation += n * counts.Variation(published[:s.onMap], truth[:s.onMap])
+			s.estimates += n * counts.Variation(estimates[:s.onMap], truth[:s.onMap])
+			s.model += n * counts.Variation(s.alone, truth)
 		}
 	}
 }
 
 // writeDays writes the fixes of a fleet's day. It notes where the vehicles were first in each hour.
 func (f *fleetDays) writeDays(
-	t *testing.T, path string, vehicles, perDay int, zones *aggregate.Zones,
+	t *testing.T, path string, vehicles, perDay int, zones *grid.Grid,
 ) *countScore {
 	t.Helper()
-	s := &countScore{onMap: zones.Count(), alone: make([]float64, zones.Count()+1)}
-	initial := &f.models[0].Initial
+	s := &countScore{onMap: zones.Cells(), alone: make([]float64, zones.Cells()+1)}
+	initial, step, g := &f.model.Initial, f.model.Step, f.model.Grid
+	of := func(c grid.Cell) grid.Cell { return zones.CellAt(g.Centre(c)) }
 	for i, c := range initial.Cells {
-		s.alone[zones.Of(c)] += initial.P[i]
+		s.alone[of(c)] += initial.P[i]
 	}
 	file, err := os.Create(path)
 	if err != nil {
@@ -225,7 +292,6 @@ func (f *fleetDays) writeDays(
 		s.truth[hour], s.capped[hour] = make([]int64, s.onMap+1), make([]int64, s.onMap+1)
 	}
 	random := rand.New(rand.NewPCG(1, 0x64617973))
-	step, g := f.models[0].Step, f.models[0].Grid
 	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	for v := range vehicles {
 		hours, slot := 0, int64(-1)
@@ -235,9 +301,9 @@ func (f *fleetDays) writeDays(
 				continue
 			} else if now/6 != slot/6 || slot < 0 {
 				hours++
-				s.truth[now/6][zones.Of(r.cell)]++
+				s.truth[now/6][of(r.cell)]++
 				if hours <= perDay {
-					s.capped[now/6][zones.Of(r.cell)]++
+					s.capped[now/6][of(r.cell)]++
 				}
 			}
 			slot = int64(at / (10 * time.Minute))

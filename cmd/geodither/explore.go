@@ -178,12 +178,12 @@ func (f *exploreFlags) public(
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("reading the model", nil)
-	read, err := publicOf(&f.settings, c, nil)
+	known, err := f.settings.Public(c, nil)
 	bar.Done()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range read.Models {
+	for _, m := range known.Models {
 		if m.Provenance.Privacy == nil {
 			fmt.Fprintf(std.Err, "WARNING: model %s was trained without differential privacy, so "+
 				"the page tells about the traces that it was trained on: show it only to those "+
@@ -199,6 +199,6 @@ func (f *exploreFlags) public(
 	}
 	source := gather.Records{Client: client, Topic: topic.Name, Encoding: topic.Encoding}
 	return explore.NewPublic(explore.PublicOptions{
-		Topic: topic.Name, Source: source.Follow, Read: read, Window: exploreWindow,
+		Topic: topic.Name, Source: source.Follow, Known: known, Window: exploreWindow,
 	})
 }

@@ -124,13 +124,9 @@ release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 	requireWords(t, succeed(t, "doctor", "-c", config).out, "found in more than one partition")
 
 	file := write(t, dir, "out.ndjson", consumed("json"))
-	for name, input := range map[string][]string{
-		"records in more than one partition": nil,
-		"releases whose numbers go back":     {"--in", file},
-	} {
+	for _, input := range [][]string{nil, {"--in", file}} {
 		r := call(t, append([]string{"aggregate", "-c", config, "--window", "10m"}, input...)...)
-		if !strings.Contains(r.err, name) || !strings.Contains(r.err,
-			"do not agree on a partitioner") &&
+		if !strings.Contains(r.err, "releases whose numbers go back") ||
 			!strings.Contains(r.err, "may not agree on a partitioner") {
 			t.Errorf("aggregate exits with %d and says\n%s", r.code, r.err)
 		}

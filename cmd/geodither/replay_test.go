@@ -109,7 +109,7 @@ func TestReleaseHours(t *testing.T) {
 		if !strings.Contains(r.err, "followed    all") {
 			t.Errorf("%s: not every record is followed:\n%s", name, r.err)
 		}
-		for window, sum := range sumOfColumn(t, r.out, "vehicles") {
+		for window, sum := range sumOfColumn(t, r.out, "posterior") {
 			if math.Abs(sum-20) > .01 {
 				t.Errorf("%s: %g vehicles in the window from %s", name, sum, window)
 			}

@@ -18,8 +18,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -91,7 +92,7 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 	if err := f.check(); err != nil {
 		return err
 	}
-	in, err := aggregateFiles(f.paths, std.In)
+	in, err := gather.SanitizedFiles(f.paths, std.In)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 		return err
 	}
 	s := &smoothing{
-		input: in, out: out, bar: cli.NewProgress(std.Err, in.progress),
+		input: in, out: out, bar: cli.NewProgress(std.Err, in.Progress),
 		before: radii{}, after: radii{},
 	}
 	err = s.all(ctx, options)
@@ -116,7 +117,7 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 }
 
 // options resolves the flags and the config of the service. It does not read the config's key.
-func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, err error) {
+func (f *smoothFlags) options(flags *pflag.FlagSet) (o follow.Options, err error) {
 	c, err := f.settings.File(flags)
 	if err != nil {
 		return o, err
@@ -125,7 +126,7 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 		return o, cli.Usagef(
 			"name the model of the releases with --model, or the service's config with -c")
 	}
-	if o.Read, err = publicOf(&f.settings, c, f.models); err != nil {
+	if o.Public, err = f.settings.Public(c, f.models); err != nil {
 		return o, err
 	}
 	o.Workers = runtime.GOMAXPROCS(0)
@@ -134,11 +135,27 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 		return o, cli.Usagef("name a --lag, such as the interval between two releases, or all; " +
 			"with -c it is the config's interval")
 	case f.lag == "":
-		o.LagSteps = int64(max(o.Read.Release.ReleaseInterval, 1))
+		o.LagSteps = int64(max(o.Public.Release.ReleaseInterval, 1))
 		return o, nil
 	}
-	o.LagSteps, err = lagSteps(f.lag, o.Read.Models[0].Step)
+	o.LagSteps, err = lagSteps(f.lag, o.Public.Models[0].Step)
 	return o, err
+}
+
+// lagSteps returns the steps of a --lag.
+func lagSteps(text string, step time.Duration) (int64, error) {
+	if text == "all" {
+		return mechanism.SmoothAll, nil
+	}
+	lag, err := time.ParseDuration(text)
+	if err != nil || lag <= 0 {
+		return 0, cli.Usagef("--lag %q is no time to wait: write one such as 10m, or all", text)
+	}
+	steps, err := cli.InSteps("lag", lag, step)
+	if err != nil {
+		return 0, cli.Usage(err)
+	}
+	return int64(steps), nil
 }
 
 // check refuses what cannot be used before anything is read.
@@ -154,12 +171,10 @@ func (f *smoothFlags) check() error {
 
 // smoothing is one pass over records.
 type smoothing struct {
-	input   *aggregateInput
-	out     *files.Output
-	bar     *cli.Progress
-	counts  aggregate.SmoothCounts
-	seeded  int64 // records that say that their noise came from a seed
-	records int64
+	input  *gather.Input
+	out    *files.Output
+	bar    *cli.Progress
+	counts follow.Counts
 	// before and after are the radii of the records that were smoothed.
 	before, after radii
 }
@@ -187,61 +202,24 @@ func (r radii) median() float64 {
 }
 
 // all smooths and writes all records, to the end of the input or the first error.
-func (s *smoothing) all(ctx context.Context, o aggregate.SmoothOptions) error {
-	run, err := aggregate.NewSmoothing(o, s.write)
+func (s *smoothing) all(ctx context.Context, o follow.Options) error {
+	run, err := follow.NewReader(o, follow.PastOf, s.write)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	defer run.Close()
-	err = files.Merge(ctx, s.input.sources, func(record schemas.Sanitized, where string) error {
-		if schemas.IsSmoothed(record.Mechanism) {
-			return fmt.Errorf("%s: %w", where, errSmoothed)
-		}
-		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
-			s.seeded++
-		}
-		const often = 256
-		if s.records++; s.records%often == 0 {
-			s.bar.Show(s.records)
-		}
-		return located(run.Add(engine.Published(record, where), record), where)
+	err = s.input.Each(ctx, s.bar, func(record schemas.Sanitized, where string) error {
+		return run.Add(engine.Published(record, where), record)
 	})
-	if err != nil {
-		return err
-	}
-	if s.records == 0 {
-		return errors.New("there is no record in the input: nothing to smooth")
-	}
-	s.counts, err = run.Finish()
-	return located(err, "")
-}
-
-// located explains an error and names the place of its record: where, unless it is another one's.
-func located(err error, where string) error {
 	if err == nil {
-		return nil
+		err = run.Finish()
 	}
-	if placed, ok := errors.AsType[*aggregate.PlaceError](err); ok {
-		where = placed.Place.Where
-	}
-	if options, ok := errors.AsType[*aggregate.OptionsError](err); ok {
-		return cli.Usage(options)
-	}
-	if setting, ok := errors.AsType[*aggregate.SettingError](err); ok {
-		err = fmt.Errorf("%w: leave release.%s out of the config, or smooth the records of one "+
-			"setting by themselves", err, setting.Name)
-	}
-	if errors.Is(err, aggregate.ErrModel) {
-		err = fmt.Errorf("%w: add its file with --model", err)
-	}
-	if where == "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", where, err)
+	run.Close()
+	s.counts = run.Counts()
+	return gather.Explain(err, s.counts)
 }
 
 // write writes a record with what the records up to a later one tell; nil: with what it has.
-func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error {
+func (s *smoothing) write(record schemas.Sanitized, past *follow.Past, _ follow.Unfollowed) error {
 	before := record.RadiusM
 	engine.SetPast(&record, past)
 	if past != nil {
@@ -270,27 +248,27 @@ func (s *smoothing) gained() string {
 }
 
 // print says what was smoothed, and what was not.
-func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
+func (s *smoothing) print(log io.Writer, o follow.Options) {
 	lag, passed := "all", int64(0)
 	if o.LagSteps != mechanism.SmoothAll {
-		lag = (time.Duration(o.LagSteps) * o.Read.Models[0].Step).String()
+		lag = (time.Duration(o.LagSteps) * o.Public.Models[0].Step).String()
 	}
-	for _, n := range s.counts.Unsmoothed {
+	for _, n := range s.counts.Unfollowed {
 		passed += n
 	}
 	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
 		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
 	fmt.Fprint(log, s.gained())
-	for _, reason := range aggregate.UnsmoothedReasons() {
-		n, which := s.counts.Unsmoothed[reason], ""
-		if reason == aggregate.NoModel {
+	for _, reason := range follow.Reasons() {
+		n, which := s.counts.Unfollowed[reason], ""
+		if reason == follow.NoModel {
 			which = fmt.Sprintf(" (%.16s); add its file with --model", s.counts.Foreign)
 		}
 		if n > 0 {
 			fmt.Fprintf(log, "%d unsmoothed: %s%s\n", n, reason, which)
 		}
 	}
-	if s.seeded > 0 {
-		fmt.Fprintln(log, files.SeededWords(s.seeded))
+	if s.input.Seeded > 0 {
+		fmt.Fprintln(log, files.SeededWords(s.input.Seeded))
 	}
 }

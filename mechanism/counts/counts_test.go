@@ -3,6 +3,7 @@ package counts
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -338,6 +339,25 @@ func TestAdmission(t *testing.T) {
 	} {
 		if a.Admits(w, c.event, c.appended) != c.want {
 			t.Errorf("a fix of %d, appended at %d: %v", c.event, c.appended, !c.want)
+		}
+	}
+}
+
+// TestVariation holds the distance against cases by hand.
+func TestVariation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3, 4}, []float64{1, 2, 3, 4}, 0},
+		{[]float64{4, 3, 2, 1}, []float64{1, 2, 3, 4}, .4},
+		{[]float64{2, 0, 0, 0}, []float64{0, 5, 0, 0}, 1},
+		{[]float64{0, 0, 0, 0}, []float64{0, 5, 0, 1}, 1},
+		{[]float64{1, 1, 2, 0}, []float64{2, 2, 4, 0}, 0},
+	} {
+		if got := Variation(c.a, c.b); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v and %v: a variation of %g, want %g", c.a, c.b, got, c.want)
 		}
 	}
 }

@@ -91,6 +91,13 @@ func New(box Box, cellM float64) (*Grid, error) {
 	return g, nil
 }
 
+// Coarser lays larger cells over the box of a grid: each has, along its side, the whole number of
+// the grid's cells that is nearest to a length in kilometres, one at least.
+func (g *Grid) Coarser(sideKM float64) (*Grid, error) {
+	most := float64(max(g.width, g.height))
+	return New(g.box, min(max(1, math.Round(sideKM/g.cellKM)), most)*g.cellM)
+}
+
 // Plain returns a grid that has no place on Earth: a synthetic map of width × height cells of
 // cellKM kilometres. Calls in degrees use a fixed nominal box with its south-west corner at 0° N
 // 0° E and the rates of the equator.

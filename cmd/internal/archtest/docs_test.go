@@ -203,7 +203,7 @@ func TestExamplesCanBeCopied(t *testing.T) {
 	tree := repository(t)
 	for _, folder := range []string{
 		"mechanism", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
-		"mechanism/mobility/train/private", "mechanism/noise", "mechanism/aggregate",
+		"mechanism/mobility/train/private", "mechanism/noise", "mechanism/follow",
 		"mechanism/counts", "schemas",
 	} {
 		names, err := fs.Glob(tree, folder+"/*_test.go")

@@ -104,12 +104,11 @@ var table = map[string]rule{
 		tests: []string{"mechanism/law"}, pure: true,
 	},
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
-	"mechanism/aggregate": {
+	"mechanism/follow": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
 			"mechanism/noise", "mechanism/parallel",
 		},
-		third: []string{gonum},
 		tests: []string{"mechanism/internal/testcase", "mechanism/trial"},
 		pure:  true,
 	},
@@ -250,7 +249,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"mechanism/mobility", franz,
+			"mechanism/follow", "mechanism/mobility", franz,
 		},
 	},
 	// The only package that knows Prometheus.
@@ -321,7 +320,7 @@ var table = map[string]rule{
 			"cmd/internal/gather", "cmd/internal/kafkaconn", "cmd/internal/monitor",
 			"cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/wire", "mechanism",
-			"mechanism/aggregate", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/follow", "mechanism/grid", "mechanism/law", "mechanism/mobility",
 			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo},
@@ -339,7 +338,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/mobility",
+			"consumer/wire", "mechanism/follow", "mechanism/grid", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/mobility/train/private",
 			"mechanism/parallel", "schemas", "schemas/mapping",
 		},
@@ -349,7 +348,7 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/counting", "cmd/internal/engine",
-			"cmd/internal/files", "mechanism/aggregate", "mechanism/counts",
+			"cmd/internal/files", "mechanism/follow", "mechanism/counts",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise",
@@ -361,7 +360,7 @@ var table = map[string]rule{
 	"cmd/internal/sanitize": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/files", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
+			"cmd/internal/files", "cmd/internal/traces", "mechanism", "mechanism/follow",
 			"mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 			"mechanism/trial", "schemas",
 		},
@@ -383,7 +382,7 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
+			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/follow",
 			"mechanism/convex", "mechanism/counts", "mechanism/grid", "mechanism/hours",
 			"mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",
@@ -419,7 +418,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/engine": {
 		ours: []string{
-			"consumer/task", "mechanism", "mechanism/aggregate", "mechanism/grid",
+			"consumer/task", "mechanism", "mechanism/follow", "mechanism/grid",
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"schemas", "schemas/mapping", "schemas/registry",
 		},
@@ -466,18 +465,18 @@ var table = map[string]rule{
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
 			"cmd/internal/verify", "consumer",
 			"deploy",
-			"mechanism", "mechanism/aggregate", "mechanism/counts",
+			"mechanism", "mechanism/follow", "mechanism/counts",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/evaluation/experiment",
 			"mechanism/evaluation/tune", "mechanism/hours", "mechanism/law",
 			"mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/parallel", "mechanism/trial", "schemas", "schemas/registry",
 		},
-		third: []string{cobra, kafkaGo, pflag},
+		third: []string{cobra, pflag},
 		tests: []string{
 			"consumer/admin", "consumer/wire", "producer", "schemas/mapping",
 			"cmd/internal/servicetest",
-			franz, jsonSchema, parquet, yamlGo,
+			franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},
 	},
 }

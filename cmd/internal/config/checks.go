@@ -56,8 +56,8 @@ func (c *File) Checks(o service.Options) (all []Check) {
 		add("release.budget", level, "%s", text)
 	}
 	if o.Publish.OmitRelease {
-		add("publish.release", OK, "records have no release, so \"geodither aggregate\" cannot "+
-			"read %s", o.Topics.Sanitized)
+		add("publish.release", OK, "records have no release, so \"smooth\" and \"aggregate\" "+
+			"cannot follow %s", o.Topics.Sanitized)
 	}
 	c.checkAccounts(o, add)
 	if o.MaxAhead == engine.AnyAhead {

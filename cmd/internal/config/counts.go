@@ -16,7 +16,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -110,25 +109,31 @@ func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
 	case n.Zones != "" && n.Box != "":
 		return nil, fmt.Errorf("%s needs no map: leave %s out", name("zones"), name("box"))
 	case n.Zones != "":
-		read, err := files.ReadZones(n.Zones)
-		if err != nil {
-			return nil, err
-		}
-		list := make([]counts.Area, len(read))
-		for i, a := range read {
-			list[i] = counts.Area(a)
-		}
-		zones, err := counts.Polygons(list)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", name("zones"), n.Zones, err)
-		}
-		return zones, nil
+		zones, _, err := Polygons(name("zones"), n.Zones)
+		return zones, err
 	}
 	g, err := c.squares(name)
 	if err != nil {
 		return nil, err
 	}
 	return counts.Squares(g)
+}
+
+// Polygons reads zones from a GeoJSON file, which a setting names.
+func Polygons(setting, path string) (*counts.Zones, []counts.Area, error) {
+	read, err := files.ReadZones(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	areas := make([]counts.Area, len(read))
+	for i, a := range read {
+		areas[i] = counts.Area(a)
+	}
+	zones, err := counts.Polygons(areas)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s %s: %w", setting, path, err)
+	}
+	return zones, areas, nil
 }
 
 // squares returns the grid whose cells are the zones.
@@ -153,8 +158,7 @@ func (c *File) squares(name func(key string) string) (*grid.Grid, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := float64(aggregate.BlockOf(model.Grid, km))
-	return grid.New(model.Grid.Box(), whole*model.Grid.CellM())
+	return model.Grid.Coarser(km)
 }
 
 // InCounts names a key of the section counts.

@@ -32,7 +32,7 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -180,9 +180,7 @@ func (d *demo) serve(ctx context.Context) (page, error) {
 	}
 	public, err := explore.NewPublic(explore.PublicOptions{
 		Topic: topicNames.Sanitized, Source: records.Follow, Window: pageWindow,
-		Read: aggregate.ReadOptions{
-			Models: aggregate.Models{d.model}, Release: d.release,
-		},
+		Known: follow.Public{Models: follow.Models{d.model}, Release: d.release},
 	})
 	if err != nil {
 		return page{}, err

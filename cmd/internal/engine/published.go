@@ -2,13 +2,13 @@ package engine
 
 import (
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/schemas"
 )
 
 // SetPast sets what a record says to what the records up to a later one tell, with the note
 // "smoothed"; nil: it keeps what it says, with the note "unsmoothed".
-func SetPast(record *schemas.Sanitized, past *aggregate.Past) {
+func SetPast(record *schemas.Sanitized, past *follow.Past) {
 	note := schemas.Unsmoothed
 	if past != nil {
 		note = schemas.Smoothed
@@ -19,8 +19,8 @@ func SetPast(record *schemas.Sanitized, past *aggregate.Past) {
 	record.Mechanism = schemas.Noted(record.Mechanism, note)
 }
 
-// Published is a record as mechanism/aggregate takes it. where is its place, for errors.
-func Published(r schemas.Sanitized, where string) aggregate.Published {
+// Published is a record as mechanism/follow takes it. where is its place, for errors.
+func Published(r schemas.Sanitized, where string) follow.Published {
 	var kind mechanism.Kind
 	switch r.Kind {
 	case schemas.KindReleased:
@@ -30,10 +30,10 @@ func Published(r schemas.Sanitized, where string) aggregate.Published {
 	case schemas.KindPredicted:
 		kind = mechanism.Predicted
 	}
-	return aggregate.Published{
-		Record: aggregate.Record{
+	return follow.Published{
+		Record: follow.Record{
 			User: r.UserID, Model: r.ModelID, Step: r.Step, Kind: kind, Number: r.Release,
-			Place: aggregate.Place{Where: where},
+			Where: where,
 		},
 		Mechanism: schemas.MechanismName(r.Mechanism),
 		Latitude:  r.Latitude, Longitude: r.Longitude,

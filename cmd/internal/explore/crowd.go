@@ -10,8 +10,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -44,9 +44,8 @@ const (
 // under an ε of a day, and as an analyst estimates it who has sanitized records alone.
 type crowd struct {
 	Crowds
-	zones    *aggregate.Zones
-	counting *counts.Zones // the same
-	windows  []crowdOf
+	zones   *zones
+	windows []crowdOf
 }
 
 // crowdOf is one window. Numbers are vehicles by zone.
@@ -72,25 +71,24 @@ type Crowds struct {
 	Zones      string `json:"zones"`
 }
 
-// CrowdSpan is a window, and how far the counts and two estimates are from the truth: the share of
-// the vehicles that would have to be elsewhere (total variation). Null: nothing is estimated.
+// CrowdSpan is a window, and how far the counts and the sum of posteriors are from the truth: the
+// share of the vehicles that would have to be elsewhere (total variation). Null: nothing is
+// estimated.
 type CrowdSpan struct {
 	Span
-	CountedOff number `json:"counted_off"`
-	FittedOff  number `json:"fitted_off"`
-	BlindOff   number `json:"blind_off"`
+	CountedOff   number `json:"counted_off"`
+	PosteriorOff number `json:"posterior_off"`
 }
 
-// Crowd is one window. The cells of the fields are zones. Fitted and Blind follow from sanitized
-// records and the public model alone, Counted is the "estimate" of the counts that the trusted side
-// may publish; Truth is secret.
+// Crowd is one window. The cells of the fields are zones. Posterior follows from sanitized records
+// and the public model alone, Counted is the "estimate" of the counts that the trusted side may
+// publish; Truth is secret.
 type Crowd struct {
 	CrowdSpan
-	ZoneKM  float64 `json:"zone_km"`
-	Counted *Field  `json:"counted"`
-	Fitted  *Field  `json:"fitted"`
-	Blind   *Field  `json:"blind"`
-	Truth   *Field  `json:"truth"`
+	ZoneKM    float64 `json:"zone_km"`
+	Counted   *Field  `json:"counted"`
+	Posterior *Field  `json:"posterior"`
+	Truth     *Field  `json:"truth"`
 }
 
 // computing keeps answers that are computed on a model, one at a time.
@@ -164,21 +162,19 @@ func (k *crowdsOf) users(m *mobility.Model) []User {
 	return users
 }
 
-// collecting returns how the records of users are collected, and why they are too many to estimate
-// where they are, if they are.
-func collecting(users []User, m *mobility.Model) (o aggregate.CollectOptions, many string) {
-	o = aggregate.CollectOptions{
-		WindowSteps: max(1, int64((crowdWindow+m.Step-1)/m.Step)),
-		Block:       max(1, int(math.Round(crowdZoneKM/m.Grid.CellKM()))),
-	}
-	for o.Block > 1 && m.Grid.Cells()/(o.Block*o.Block) < fewZones {
-		o.Block--
+// dividing returns the steps of a window and the cells along the side of a zone, and why the
+// records of users are too many to add up where they are, if they are.
+func dividing(users []User, m *mobility.Model) (steps int64, block int, many string) {
+	steps = max(1, int64((crowdWindow+m.Step-1)/m.Step))
+	block = max(1, int(math.Round(crowdZoneKM/m.Grid.CellKM())))
+	for block > 1 && m.Grid.Cells()/(block*block) < fewZones {
+		block--
 	}
 	fixes, windows := 0, 0
 	for i := range users {
 		last := int64(math.MinInt64)
 		for _, fix := range users[i].Fixes {
-			if n := m.StepAt(fix.Timestamp) / o.WindowSteps; n != last {
+			if n := m.StepAt(fix.Timestamp) / steps; n != last {
 				windows, last = windows+1, n
 			}
 		}
@@ -186,13 +182,13 @@ func collecting(users []User, m *mobility.Model) (o aggregate.CollectOptions, ma
 	}
 	if fixes*m.Grid.Cells() > crowdWork {
 		many = "These are too many records on too large a map for a page: \"geodither sanitize\" " +
-			"and then \"geodither aggregate\" estimate such a fleet. Truth and counts are there."
+			"and then \"geodither aggregate\" add up such a fleet. Truth and counts are there."
 	}
 	most := max(fewZones, min(maxZones, crowdZones/max(1, windows)))
-	for m.Grid.Cells()/(o.Block*o.Block) > most {
-		o.Block++
+	for m.Grid.Cells()/(block*block) > most {
+		block++
 	}
-	return o, many
+	return steps, block, many
 }
 
 // released releases all users, and estimates the windows from what is published, unless it has to
@@ -201,42 +197,38 @@ func (k *crowdsOf) released(
 	ctx context.Context, s Settings, m *mobility.Model, quick bool,
 ) (*crowd, error) {
 	users := k.users(m)
-	collect, many := collecting(users, m)
+	steps, block, many := dividing(users, m)
 	if quick && many == "" {
 		many = "The records are being made and read."
 	}
 	c := &crowd{Crowds: Crowds{
 		Settings: s, Simulated: k.truth.sample, NoEstimate: many, Spent: number(math.NaN()),
 	}}
-	if err := c.divide(m.Grid, k.outline, &collect); err != nil {
+	if err := c.divide(m.Grid, k.outline, block); err != nil {
 		return nil, err
 	}
-	read := aggregate.ReadOptions{
-		Models: aggregate.Models{m}, Release: s.options(m.Step), Collect: collect,
-	}
-	read.Estimate.Resamples = resamples
-	reader, err := aggregate.NewReader(read, func(w *aggregate.Window, d aggregate.Density) error {
+	sums, err := follow.NewSums(follow.SumOptions{
+		Public:      follow.Public{Models: follow.Models{m}, Release: s.options(m.Step)},
+		WindowSteps: steps, Zones: c.zones.Count(), ZoneOf: c.zones.Of,
+	}, func(w *follow.Window) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.windows = append(c.windows, crowdOf{window: window{
-			startMS: w.StartMS, endMS: w.EndMS, vehicles: d.Vehicles, zones: c.zones,
-			fitted: d.Fitted, blind: d.Blind,
-		}})
+		c.windows = append(c.windows, crowdOf{window: window{w, c.zones}})
 		return nil
 	})
 	if err != nil {
 		return nil, errOther(err.Error())
 	}
-	defer reader.Close()
+	defer sums.Close()
 	// A vehicle counts where it reported first in a window, as it does in the command counts.
 	first, spent := make([]map[int64]grid.Cell, len(users)), 0.
 	for i := range users {
-		each := reader.Add
+		each := sums.Add
 		if many != "" {
 			each = nil
 		}
-		cells, own, err := k.published(ctx, s, &users[i], collect.WindowSteps, each)
+		cells, own, err := k.published(ctx, s, &users[i], steps, each)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +236,7 @@ func (k *crowdsOf) released(
 	}
 	if many == "" {
 		c.Spent = number(spent)
-		_, err = reader.Finish()
+		err = sums.Finish()
 	}
 	if gone := ctx.Err(); gone != nil {
 		return nil, gone
@@ -252,41 +244,33 @@ func (k *crowdsOf) released(
 	if err != nil {
 		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
 	}
-	return c, c.count(first, collect.WindowSteps*m.Step.Milliseconds())
+	return c, c.count(first, steps*m.Step.Milliseconds())
 }
 
 // divide makes zones of the outline's areas, or of squares where these cannot be.
-func (c *crowd) divide(g *grid.Grid, o Outline, collect *aggregate.CollectOptions) (err error) {
-	areas, counted := o.areas(g)
-	if len(areas) > 0 {
-		if c.zones, err = aggregate.NewNamedZones(g, areas); err == nil {
-			c.counting, err = counts.Polygons(counted)
-		}
-		if err == nil {
-			collect.Areas = areas
+func (c *crowd) divide(g *grid.Grid, o Outline, block int) (err error) {
+	if areas := o.areas(g); len(areas) > 0 {
+		var named *counts.Zones
+		if named, err = counts.Polygons(areas); err == nil {
+			c.zones = newZones(named, g, nil)
 			c.Zones = fmt.Sprintf("Zones are the %d named areas of the outline, and the rest of "+
 				"the map.", len(areas))
 			return nil
 		}
 		c.Zones = fmt.Sprintf("The areas of the outline cannot be zones: %s. ", err)
 	}
-	if c.zones, err = aggregate.NewZones(g, collect.Block); err != nil {
+	if c.zones, err = squaresOf(g, block); err != nil {
 		return err
 	}
-	c.Zones += fmt.Sprintf("Zones are %.2f km wide.", c.zones.SideKM())
-	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
-	if err != nil {
-		return err
-	}
-	c.counting, err = counts.Squares(squares)
-	return err
+	c.Zones += fmt.Sprintf("Zones are %.2f km wide.", c.zones.sideKM())
+	return nil
 }
 
 // published releases a user, and returns in which cell each window's first record was really made,
 // by the beginning of the window, which has a number of steps, and the Σε of the records. Without
 // each it releases nothing, and takes all fixes.
 func (k *crowdsOf) published(
-	ctx context.Context, s Settings, u *User, wide int64, each func(aggregate.Published) error,
+	ctx context.Context, s Settings, u *User, wide int64, each func(follow.Published) error,
 ) (first map[int64]grid.Cell, spent float64, err error) {
 	run, err := k.truth.run(s)
 	if err != nil {
@@ -330,12 +314,12 @@ func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]
 		day := int64(math.MinInt64)
 		for _, start := range slices.Sorted(maps.Keys(cells)) {
 			if counted[start] == nil {
-				counted[start] = make([]int64, c.counting.Count()) // elsewhere of squares has none
+				counted[start] = make([]int64, c.zones.Count())
 			}
 			if start/dayMS != day {
 				own, day = counts.Counter{}, start/dayMS
 			}
-			zone := c.zones.Of(cells[start])
+			zone := c.zones.cells[cells[start]]
 			if own.Next(uint16(start%dayMS/windowMS), zone, c.PerDay) {
 				counted[start][zone]++
 			}
@@ -356,12 +340,12 @@ func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64) error {
 				perDay[start/dayMS]++
 				c.PerDay = min(max(c.PerDay, perDay[start/dayMS]), mostPerDay)
 			}
-			truth[start][c.zones.Of(cell)]++
+			truth[start][c.zones.cells[cell]]++
 		}
 	}
 	counted := c.capped(first, windowMS)
 	publisher, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)),
-		c.counting, counts.Settings{
+		c.zones.Zones, counts.Settings{
 			Source: "page", Edition: 1, Epsilon: c.Settings.Epsilon, PerDay: c.PerDay,
 		})
 	if err != nil {
@@ -370,20 +354,20 @@ func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64) error {
 	c.HalfWidth = publisher.HalfWidth()
 	if c.NoEstimate != "" {
 		for _, start := range slices.Sorted(maps.Keys(truth)) {
-			c.windows = append(c.windows, crowdOf{window: window{
-				startMS: start, endMS: start + windowMS, vehicles: vehicles[start], zones: c.zones,
-			}})
+			c.windows = append(c.windows, crowdOf{window: window{&follow.Window{
+				StartMS: start, EndMS: start + windowMS, Vehicles: vehicles[start],
+			}, c.zones}})
 		}
 	}
 	for i := range c.windows {
 		w := &c.windows[i]
-		day := counts.Date(w.startMS / dayMS)
-		p, err := publisher.Publish(counts.Window{StartMS: w.startMS, EndMS: w.endMS, Day: day},
-			counted[w.startMS], nil)
+		day := counts.Date(w.StartMS / dayMS)
+		p, err := publisher.Publish(counts.Window{StartMS: w.StartMS, EndMS: w.EndMS, Day: day},
+			counted[w.StartMS], nil)
 		if err != nil {
 			return err
 		}
-		w.truth, w.counted = truth[w.startMS], p.Estimates[:c.zones.Count()]
+		w.truth, w.counted = truth[w.StartMS], p.Estimates
 	}
 	return nil
 }
@@ -393,14 +377,18 @@ func (w *crowdOf) off(estimate []float64) number {
 	if estimate == nil {
 		return number(math.NaN())
 	}
-	return number(aggregate.Variation(estimate, w.truth))
+	n := len(w.truth)
+	if w.zones.squares != nil {
+		n-- // elsewhere, where nobody is
+	}
+	return number(counts.Variation(estimate[:n], w.truth[:n]))
 }
 
 // span says how far the estimates of a window are off.
-func (w *crowdOf) span() CrowdSpan {
+func (w *crowdOf) offs() CrowdSpan {
 	return CrowdSpan{
-		Span:       Span{w.startMS, w.endMS, w.vehicles},
-		CountedOff: w.off(w.counted), FittedOff: w.off(w.fitted), BlindOff: w.off(w.blind),
+		Span:       w.span(),
+		CountedOff: w.off(w.counted), PosteriorOff: w.off(w.Posterior),
 	}
 }
 
@@ -409,7 +397,7 @@ func (c *crowd) spans() *Crowds {
 	all := c.Crowds
 	all.Windows = []CrowdSpan{}
 	for i := range c.windows {
-		all.Windows = append(all.Windows, c.windows[i].span())
+		all.Windows = append(all.Windows, c.windows[i].offs())
 	}
 	return &all
 }
@@ -417,15 +405,14 @@ func (c *crowd) spans() *Crowds {
 // at returns the window that starts at a time.
 func (c *crowd) at(startMS int64) (*Crowd, error) {
 	for i := range c.windows {
-		if w := &c.windows[i]; w.startMS == startMS {
-			most := slices.Max(slices.Concat(w.truth, w.counted, w.fitted, w.blind))
+		if w := &c.windows[i]; w.StartMS == startMS {
+			most := slices.Max(slices.Concat(w.truth, w.counted, w.Posterior))
 			field := func(numbers []float64) *Field {
 				return fieldOfZones(c.zones, numbers, most)
 			}
 			return &Crowd{
-				CrowdSpan: w.span(), ZoneKM: c.zones.SideKM(),
-				Fitted: field(w.fitted), Blind: field(w.blind), Truth: field(w.truth),
-				Counted: field(w.counted),
+				CrowdSpan: w.offs(), ZoneKM: c.zones.sideKM(), Posterior: field(w.Posterior),
+				Truth: field(w.truth), Counted: field(w.counted),
 			}, nil
 		}
 	}

@@ -39,17 +39,17 @@ func TestFleet(t *testing.T) {
 		!slices.Equal(quick.windows[2].counted, c.windows[2].counted) {
 		t.Errorf("counts alone: %+v, %v", quick, err)
 	}
-	if side := c.zones.SideKM(); math.Abs(side-.75) > 1e-9 { // of 1 km there would be 54 zones
+	if side := c.zones.sideKM(); math.Abs(side-.75) > 1e-9 { // of 1 km there would be 54 zones
 		t.Errorf("zones of the buses' map are %g km", side)
 	}
-	fitted, blind, counted, seen := 0., 0., 0., 0
+	records, counted, seen := 0., 0., 0
 	for i, w := range c.spans().Windows {
 		one, err := c.at(w.StartMS)
 		if err != nil || one.CrowdSpan != w || w.EndMS-w.StartMS != crowdWindow.Milliseconds() {
 			t.Fatalf("window %d: %v, %+v", i, err, w)
 		}
 		for name, f := range map[string]*Field{
-			"fitted": one.Fitted, "blind": one.Blind, "truth": one.Truth, "counted": one.Counted,
+			"posterior": one.Posterior, "truth": one.Truth, "counted": one.Counted,
 		} {
 			total := 0.
 			for _, x := range values(t, f) {
@@ -62,14 +62,13 @@ func TestFleet(t *testing.T) {
 				t.Errorf("window %d: %g vehicles in %s, want %d", i, total, name, w.Vehicles)
 			}
 		}
-		fitted, blind = fitted+float64(w.FittedOff), blind+float64(w.BlindOff)
+		records += float64(w.PosteriorOff)
 		seen, counted = seen+w.Vehicles, counted+float64(w.CountedOff)
 	}
 	n := float64(len(c.windows))
-	if n != 4 || seen < 3800 || fitted/n > .25 || blind < 1.5*fitted || counted > fitted ||
-		counted/n > .05 {
-		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g, and the "+
-			"counts by %g", n, seen, fitted/n, blind/n, counted/n)
+	if n != 4 || seen < 3800 || records/n > .25 || counted > records || counted/n > .05 {
+		t.Errorf("%g windows of %d vehicles: the records are off by %g, and the counts by %g", n,
+			seen, records/n, counted/n)
 	}
 }
 
@@ -92,7 +91,7 @@ func TestFleetCountsTheFirst(t *testing.T) {
 		if err != nil || len(c.windows) != 1 {
 			t.Fatalf("%d windows, %v", len(c.windows), err)
 		}
-		if zone := c.zones.Of(0); c.windows[0].truth[zone] != 1 {
+		if zone := c.zones.cells[0]; c.windows[0].truth[zone] != 1 {
 			t.Errorf("quick %v: the vehicle is not where it reported first", quick)
 		}
 	}
@@ -111,10 +110,10 @@ func TestFleetZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, many := collecting(nil, &mobility.Model{Grid: g, Step: time.Minute})
-		if many != "" || o.Block != c.block {
+		_, block, many := dividing(nil, &mobility.Model{Grid: g, Step: time.Minute})
+		if many != "" || block != c.block {
 			t.Errorf("%d cells of %g m: zones of %d cells, want %d: %s", c.cells, c.cellM,
-				o.Block, c.block, many)
+				block, c.block, many)
 		}
 	}
 }
@@ -133,9 +132,9 @@ func TestTooLargeFleet(t *testing.T) {
 	if err != nil || !strings.Contains(c.NoEstimate, "too many records") || len(c.windows) != 1 {
 		t.Fatalf("too many traces: %+v, %v", c, err)
 	}
-	one, err := c.at(c.windows[0].startMS)
-	if err != nil || one.Vehicles != 1 || one.Truth.Blocks != 1 || one.Fitted.Blocks != 0 ||
-		!math.IsNaN(float64(one.FittedOff)) || math.IsNaN(float64(one.CountedOff)) {
+	one, err := c.at(c.windows[0].StartMS)
+	if err != nil || one.Vehicles != 1 || one.Truth.Blocks != 1 || one.Posterior.Blocks != 0 ||
+		!math.IsNaN(float64(one.PosteriorOff)) || math.IsNaN(float64(one.CountedOff)) {
 		t.Errorf("the window: %+v, %v", one, err)
 	}
 }
@@ -164,22 +163,23 @@ func TestFleetAreas(t *testing.T) {
 	c := fleet(area("west", west), area("east", east), area("", east))
 	w := c.windows[0]
 	if !strings.Contains(c.Zones, "2 named areas") || len(w.truth) != 3 ||
-		len(w.counted) != 3 || len(w.fitted) != 3 ||
-		w.truth[0]+w.truth[1] != float64(w.vehicles) || w.truth[0] == 0 || w.truth[2] != 0 {
-		t.Errorf("two areas and the rest: %+v, %v of %d vehicles", c.Crowds, w.truth, w.vehicles)
+		len(w.counted) != 3 || len(w.Posterior) != 3 ||
+		w.truth[0]+w.truth[1] != float64(w.Vehicles) || w.truth[0] == 0 || w.truth[2] != 0 {
+		t.Errorf("two areas and the rest: %+v, %v of %d vehicles", c.Crowds, w.truth, w.Vehicles)
 	}
 	for i := range 2 { // a noise of a few vehicles
-		if math.Abs(w.counted[i]-w.truth[i]) > 60 || math.Abs(w.fitted[i]-w.truth[i]) > 300 {
-			t.Errorf("area %d: %v counted, %v fitted, %v in truth", i, w.counted, w.fitted, w.truth)
+		if math.Abs(w.counted[i]-w.truth[i]) > 60 || math.Abs(w.Posterior[i]-w.truth[i]) > 300 {
+			t.Errorf("area %d: %v counted, %v by posteriors, %v in truth", i, w.counted,
+				w.Posterior, w.truth)
 		}
 	}
-	one, err := c.at(w.startMS)
-	g := c.zones.Grid()
+	one, err := c.at(w.StartMS)
+	g := c.zones.on
 	if err != nil || one.ZoneKM != g.CellKM() || one.Truth.Blocks != g.Cells() {
 		t.Errorf("the window: %v, %g km, %d blocks", err, one.ZoneKM, one.Truth.Blocks)
 	}
 	for at, x := range values(t, one.Truth) {
-		zone := c.zones.Of(grid.Cell(at[1]*g.Width() + at[0]))
+		zone := c.zones.cells[at[1]*g.Width()+at[0]]
 		if math.Abs(x-w.truth[zone]) > .01*w.truth[zone] {
 			t.Fatalf("cell %v has %g vehicles, its zone %g", at, x, w.truth[zone])
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -97,13 +96,20 @@ func fieldOfMass(v view, d *mobility.Distribution) *Field {
 
 // fieldOfZones returns the field of a number for each zone. Its blocks are zones, and where these
 // are areas, cells: each has the number of its zone.
-func fieldOfZones(z *aggregate.Zones, values []float64, most float64) *Field {
-	v, numbers := wholeView(z.Columns(), z.Rows()), values
-	if z.Named() && values != nil {
-		v, numbers = area(nil).of(z.Grid()), make([]float64, z.Grid().Cells())
+func fieldOfZones(z *zones, values []float64, most float64) *Field {
+	var v view
+	numbers := values
+	switch {
+	case z.squares != nil:
+		v = wholeView(z.squares.Width(), z.squares.Height())
+		numbers = values[:min(len(values), z.squares.Cells())]
+	case values != nil:
+		v, numbers = area(nil).of(z.on), make([]float64, z.on.Cells())
 		for i := range numbers {
-			numbers[i] = values[z.Of(grid.Cell(i))]
+			numbers[i] = values[z.cells[i]]
 		}
+	default:
+		v = area(nil).of(z.on)
 	}
 	cells := make([]grid.Cell, len(numbers))
 	for i := range cells {

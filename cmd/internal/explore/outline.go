@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -150,15 +149,14 @@ func (r *outlineReader) draw(kind, name string, areas [][][][2]float64) (err err
 	return err
 }
 
-// areas are those with names that touch the map, as records and as counts are divided by them.
-func (o Outline) areas(g *grid.Grid) (estimated []aggregate.Area, counted []counts.Area) {
+// areas are those with names that touch the map.
+func (o Outline) areas(g *grid.Grid) (areas []counts.Area) {
 	for _, s := range o {
 		if s.name != "" && s.area != nil && len(Outline{s}.on(g)) > 0 {
-			estimated = append(estimated, aggregate.Area{Name: s.name, Polygons: s.area})
-			counted = append(counted, counts.Area{Name: s.name, Polygons: s.area})
+			areas = append(areas, counts.Area{Name: s.name, Polygons: s.area})
 		}
 	}
-	return estimated, counted
+	return areas
 }
 
 // wind lets a ring turn counterclockwise, one of a hole clockwise, and returns twice its area.

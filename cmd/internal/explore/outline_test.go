@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -139,8 +139,8 @@ func TestStreets(t *testing.T) {
 		t.Errorf("other traces are drawn: %d lines", len(found))
 	}
 	public, err := NewPublic(PublicOptions{
-		Window: time.Minute, Read: aggregate.ReadOptions{
-			Models:  aggregate.Models{truth.model},
+		Window: time.Minute, Known: follow.Public{
+			Models:  follow.Models{truth.model},
 			Release: mechanism.Options{Mechanism: law.Codebook, Epsilon: 1},
 		},
 	})

@@ -11,7 +11,7 @@ import (
 	"unique"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -23,13 +23,11 @@ const (
 	maxVehicles = 10_000
 	trackLength = 60
 	// maxWindows bounds how many windows of the fleet are kept, and maxZones how many zones each
-	// has: 64 MB.
+	// has: 32 MB.
 	maxWindows = 96
 	maxZones   = 40_000
 	// openWindows is how many windows are open at a time: live partitions are not read in step.
 	openWindows = 3
-	// resamples bounds the work of a window. Intervals are not shown.
-	resamples = 5
 )
 
 // Source calls each for every sanitized record, those of a user in their order, until the context
@@ -41,9 +39,8 @@ type PublicOptions struct {
 	// Topic is the name that the page shows.
 	Topic  string
 	Source Source
-	// Read says what the public knows of the service: its models and its settings. Windows and
-	// zones are chosen here. Models of single users are not used.
-	Read aggregate.ReadOptions
+	// Known is what the public knows of the service: its models and its settings.
+	Known follow.Public
 	// Window is the length of a window; it is rounded up to whole steps of the model.
 	Window time.Duration
 }
@@ -55,6 +52,8 @@ type PublicOptions struct {
 type Public struct {
 	options PublicOptions
 	model   *mobility.Model
+	sums    follow.SumOptions
+	zones   *zones
 
 	mu       sync.Mutex
 	records  int64
@@ -119,28 +118,32 @@ func (t *track) add(s sighting) {
 
 // window is one window of the fleet.
 type window struct {
-	startMS, endMS int64
-	vehicles       int
-	zones          *aggregate.Zones
-	fitted, blind  []float64
+	*follow.Window
+	zones *zones
 }
+
+// span says which window it is.
+func (w window) span() Span { return Span{w.StartMS, w.EndMS, w.Vehicles} }
 
 // NewPublic returns the public side of a topic, which Run follows.
 func NewPublic(o PublicOptions) (*Public, error) {
-	if len(o.Read.Models) == 0 {
+	if len(o.Known.Models) == 0 {
 		return nil, errors.New("the public side needs the public model of the records")
 	}
-	model := o.Read.Models[0]
+	model := o.Known.Models[0]
 	steps := (o.Window + model.Step - 1) / model.Step
 	block := int(math.Ceil(math.Sqrt(float64(model.Grid.Cells()) / maxZones)))
-	o.Read.Collect = aggregate.CollectOptions{
-		WindowSteps: max(1, int64(steps)), Block: max(1, block), Open: openWindows,
+	zones, err := squaresOf(model.Grid, max(1, block))
+	if err != nil {
+		return nil, err
 	}
-	o.Read.Estimate.Resamples = resamples
-	p := &Public{options: o, model: model}
+	p := &Public{options: o, model: model, zones: zones, sums: follow.SumOptions{
+		Public: o.Known, WindowSteps: max(1, int64(steps)), Zones: zones.Count(),
+		ZoneOf: zones.Of, Open: openWindows,
+	}}
 	p.clear()
 	// What cannot be used is said now, and not when the first record comes.
-	_, err := aggregate.NewReader(o.Read, p.window)
+	_, err = follow.NewSums(p.sums, p.window)
 	return p, err
 }
 
@@ -176,7 +179,7 @@ func (p *Public) Run(ctx context.Context) {
 
 // follow reads the topic once.
 func (p *Public) follow(ctx context.Context) error {
-	reader, err := aggregate.NewReader(p.options.Read, p.window)
+	sums, err := follow.NewSums(p.sums, p.window)
 	if err != nil {
 		return err
 	}
@@ -189,12 +192,12 @@ func (p *Public) follow(ctx context.Context) error {
 			p.mu.Unlock()
 			begun = true
 		}
-		if !p.take(r) || reader == nil {
+		if !p.take(r) || sums == nil {
 			return nil
 		}
-		if err := reader.Add(engine.Published(r, "a record of the topic")); err != nil {
+		if err := sums.Add(engine.Published(r, "a record of the topic")); err != nil {
 			p.mu.Lock()
-			p.noFleet, reader = err.Error(), nil
+			p.noFleet, sums = err.Error(), nil
 			p.mu.Unlock()
 		}
 		return nil
@@ -226,18 +229,14 @@ func (p *Public) take(r schemas.Sanitized) bool {
 }
 
 // window keeps a window that was closed.
-func (p *Public) window(w *aggregate.Window, d aggregate.Density) error {
+func (p *Public) window(w *follow.Window) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.windows) == maxWindows {
 		p.windows = slices.Delete(p.windows, 0, 1)
 	}
-	zones, err := aggregate.NewZones(p.model.Grid, p.options.Read.Collect.Block)
-	p.windows = append(p.windows, window{
-		startMS: w.StartMS, endMS: w.EndMS, vehicles: d.Vehicles, zones: zones,
-		fitted: d.Fitted, blind: d.Blind,
-	})
-	return err
+	p.windows = append(p.windows, window{w, p.zones})
+	return nil
 }
 
 // Live is what a topic has told so far.
@@ -322,7 +321,7 @@ func (p *Public) copied(start int, since int64) (Live, []latest) {
 		Start: p.start, Windows: make([]Span, 0, len(p.windows)),
 	}
 	for _, w := range p.windows {
-		l.Windows = append(l.Windows, Span{w.startMS, w.endMS, w.vehicles})
+		l.Windows = append(l.Windows, w.span())
 	}
 	if start != p.start {
 		since = 0
@@ -371,13 +370,12 @@ func (p *Public) trackOf(user string) (*Vehicles, error) {
 	return v, nil
 }
 
-// Fleet is where the fleet was in a window, from sanitized records alone: the vehicles to be
-// expected in each zone. The cells of the fields are zones.
+// Fleet is where the fleet was in a window, from sanitized records alone: the sum of the vehicles'
+// posteriors in each zone. The cells of the field are zones.
 type Fleet struct {
 	Span
-	ZoneKM float64 `json:"zone_km"`
-	Fitted *Field  `json:"fitted"` // from the records: aggregate.Density.Fitted
-	Blind  *Field  `json:"blind"`  // by the model alone
+	ZoneKM    float64 `json:"zone_km"`
+	Posterior *Field  `json:"posterior"`
 }
 
 // fleet returns the window that starts at a time.
@@ -387,12 +385,10 @@ func (p *Public) fleet(startMS int64) (*Fleet, error) {
 	windows := slices.Clone(p.windows)
 	p.mu.Unlock()
 	for _, w := range windows {
-		if w.startMS == startMS {
-			most := slices.Max(slices.Concat(w.fitted, w.blind))
+		if w.StartMS == startMS {
 			return &Fleet{
-				Span: Span{w.startMS, w.endMS, w.vehicles}, ZoneKM: w.zones.SideKM(),
-				Fitted: fieldOfZones(w.zones, w.fitted, most),
-				Blind:  fieldOfZones(w.zones, w.blind, most),
+				Span: w.span(), ZoneKM: w.zones.sideKM(),
+				Posterior: fieldOfZones(w.zones, w.Posterior, 0),
 			}, nil
 		}
 	}

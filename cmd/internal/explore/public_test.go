@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/fleet"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -50,8 +50,8 @@ func publicOf(t *testing.T, truth *Truth, s Settings, source Source) *Public {
 	t.Helper()
 	p, err := NewPublic(PublicOptions{
 		Topic: "out", Source: source, Window: 15 * time.Minute,
-		Read: aggregate.ReadOptions{
-			Models: aggregate.Models{truth.model}, Release: s.options(truth.model.Step),
+		Known: follow.Public{
+			Models: follow.Models{truth.model}, Release: s.options(truth.model.Step),
 		},
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func TestPublic(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := 0.
-		for _, x := range values(t, f.Fitted) {
+		for _, x := range values(t, f.Posterior) {
 			sum += x
 		}
 		if w.Vehicles == 0 || math.Abs(sum-float64(w.Vehicles)) > .01*float64(w.Vehicles) {
@@ -195,8 +195,8 @@ func TestPublicMemory(t *testing.T) {
 	const most = 70e6
 	truth, s := sampleTruth(t), DefaultSettings()
 	s.Delta = 0
-	p, err := NewPublic(PublicOptions{Read: aggregate.ReadOptions{
-		Models: aggregate.Models{truth.model}, Release: s.options(truth.model.Step),
+	p, err := NewPublic(PublicOptions{Known: follow.Public{
+		Models: follow.Models{truth.model}, Release: s.options(truth.model.Step),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
@@ -63,7 +63,7 @@ func (k *keptRecord) published(user string, o *mechanism.Options) schemas.Saniti
 // lookBack measures what the records of users show of the past, as "geodither smooth" computes it.
 // Cost: a filter and a smoother for each of two lags.
 func lookBack(
-	ctx context.Context, models aggregate.Models, o *mechanism.Options, users []*pastUser,
+	ctx context.Context, models follow.Models, o *mechanism.Options, users []*pastUser,
 	progress *cli.Progress,
 ) (*Past, error) {
 	slices.SortFunc(users, func(a, b *pastUser) int { return cmp.Compare(a.id, b.id) })
@@ -74,15 +74,15 @@ func lookBack(
 		lag int64
 		to  *trial.Distances
 	}{{interval, &one}, {mechanism.SmoothAll, &all}} {
-		counts, err := smooth(ctx, users, aggregate.SmoothOptions{
-			Read:     aggregate.ReadOptions{Models: models, Release: *o},
+		counts, err := smooth(ctx, users, follow.Options{
+			Public:   follow.Public{Models: models, Release: *o},
 			LagSteps: pass.lag, Workers: runtime.GOMAXPROCS(0),
 		}, pass.to, progress)
 		if err != nil {
 			return nil, err
 		}
 		if pass.lag == interval {
-			for _, n := range counts.Unsmoothed {
+			for _, n := range counts.Unfollowed {
 				past.Unsmoothed += n
 			}
 		}
@@ -94,42 +94,44 @@ func lookBack(
 // smooth smooths the records of users, one user after another, so that no more blocks are open than
 // there are workers. It adds the distance of each record to the truth.
 func smooth(
-	ctx context.Context, users []*pastUser, o aggregate.SmoothOptions, to *trial.Distances,
+	ctx context.Context, users []*pastUser, o follow.Options, to *trial.Distances,
 	progress *cli.Progress,
-) (aggregate.SmoothCounts, error) {
+) (c follow.Counts, err error) {
 	if len(users) == 0 {
-		return aggregate.SmoothCounts{}, nil
+		return c, nil
 	}
-	smoothing, err := aggregate.NewSmoothing(o, func(k *keptRecord, past *aggregate.Past) error {
+	each := func(k *keptRecord, past *follow.Past, _ follow.Unfollowed) error {
 		km := k.filterKM
 		if past != nil {
 			km = past.Estimate.Distance(past.Grid.ToMap(k.truth[0], k.truth[1]))
 		}
 		to.Add(km)
 		return nil
-	})
+	}
+	smoothing, err := follow.NewReader(o, follow.PastOf, each)
 	if err != nil {
-		return aggregate.SmoothCounts{}, err
+		return c, err
 	}
 	defer smoothing.Close()
 	done := int64(0)
 	for _, u := range users {
 		if err := ctx.Err(); err != nil {
-			return aggregate.SmoothCounts{}, err
+			return c, err
 		}
 		for i := range u.records {
 			k := &u.records[i]
-			record := engine.Published(k.published(u.id, &o.Read.Release), "")
+			record := engine.Published(k.published(u.id, &o.Public.Release), "")
 			if err := smoothing.Add(record, k); err != nil {
-				return aggregate.SmoothCounts{}, err
+				return c, err
 			}
 			if done++; done%1024 == 0 {
 				progress.Show(done)
 			}
 		}
 		if err := smoothing.End(u.id); err != nil {
-			return aggregate.SmoothCounts{}, err
+			return c, err
 		}
 	}
-	return smoothing.Finish()
+	err = smoothing.Finish()
+	return smoothing.Counts(), err
 }

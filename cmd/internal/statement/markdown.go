@@ -122,8 +122,7 @@ the controller can say. These settings decide how much is published:
 - ε, the interval and the budget: a smaller ε and a longer interval publish less about places.
 - Error: strong privacy and street-level accuracy do not go together. ` + off + `
 - Counts instead of persons: "geodither counts" publishes where a fleet is at an ε for a user's
-whole day. "geodither aggregate" estimates it from sanitized records. With a handful of vehicles
-either is about individual people.`
+whole day. With a handful of vehicles they are about individual people.`
 }
 
 func risks(s *Sheet) string {

@@ -90,7 +90,7 @@ export interface Anatomy {
 export interface Span { start_ms: number; end_ms: number; vehicles: number }
 
 // Nothing is estimated: null.
-export interface CrowdSpan extends Span { counted_off: number | null; fitted_off: number | null; blind_off: number | null }
+export interface CrowdSpan extends Span { counted_off: number | null; posterior_off: number | null }
 
 export interface Crowds {
   settings: Settings;
@@ -103,7 +103,7 @@ export interface Crowds {
   zones: string; // what they are
 }
 
-export interface Crowd extends CrowdSpan { zone_km: number; counted: Field; fitted: Field; blind: Field; truth: Field }
+export interface Crowd extends CrowdSpan { zone_km: number; counted: Field; posterior: Field; truth: Field }
 
 // Wrong is what the server says is wrong with a question.
 export class Wrong extends Error {}

@@ -1,4 +1,4 @@
-// Where all vehicles are: in truth, as counts may say it, and as records tell it.
+// Where all vehicles are: in truth, as counts may say it, and by the sum of their posteriors.
 
 import { ask, Crowd, Crowds, CrowdSpan, MapInfo, Span } from "./api";
 import { button, fact, make, metres, minute, percent, rich, sum, whileShown } from "./look";
@@ -6,21 +6,19 @@ import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
 
-type Of = "truth" | "counted" | "fitted" | "blind";
+type Of = "truth" | "counted" | "posterior";
 
 const pictures: { of: Of; title: string; says: string; colour: string }[] = [
   { of: "truth", title: "The truth (only you see it)", colour: "truth", says: "Where each vehicle last reported." },
   { of: "counted", title: "Counts with noise", colour: "release", says: "Counted on the trusted side, with noise." },
-  { of: "fitted", title: "Estimate from the records", colour: "posterior", says: "By anybody who has all sanitized records." },
-  { of: "blind", title: "The model alone", colour: "prior", says: "Without any record." },
+  { of: "posterior", title: "Sum of posteriors", colour: "posterior", says: "By anybody who has all sanitized records." },
 ];
 
 // FleetView is the view of all users, or of a topic where there is no state.
 export class FleetView {
   readonly element: HTMLElement;
   private readonly tiles = make("dl", { class: "facts" });
-  private readonly why = make("p", { class: "small after" });
-  readonly facts = make("div", {}, this.tiles, this.why);
+  readonly facts = make("div", {}, this.tiles);
   readonly beside: HTMLElement;
   readonly maps: MapView[];
   private start = 0;
@@ -46,7 +44,7 @@ export class FleetView {
     this.element = make("div", {}, make("div", { class: "two" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
       make("figure", { class: "picture half" },
         make("figcaption", { title: says }, make("span", { class: of === "truth" ? "corner secret" : "corner" }, title), scale),
-        view.canvas, note, i === 1 ? zoomer(view) : null))));
+        view.canvas, note, i === Math.min(1, this.pictures.length - 1) ? zoomer(view) : null))));
     this.beside = make("div", { class: "stack" },
       make("section", { class: "card" }, this.says),
       make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table));
@@ -91,14 +89,14 @@ export class FleetView {
   private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
     for (const { of, colour, view, note, scale } of this.pictures) {
       view.show(map, { name: "", scene: (pen) => pen.field(crowd && crowd[of], colour, "root", 0.95, crowd?.zone_km) });
-      const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
+      const lacks = crowds.no_estimate !== "" && of === "posterior";
       note.hidden = !lacks;
       note.textContent = crowds.no_estimate;
-      scale.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} a zone`;
+      scale.textContent = `0 to ${Math.round(crowd?.posterior.max ?? 1)} a zone`;
     }
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
     const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
-      ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.fitted_off)], ["model", (w) => off(w.blind_off)]]
+      ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.posterior_off)]]
       : [["vehicles", (w) => String(w.vehicles)]];
     const span = (crowds.windows.at(-1)?.end_ms ?? 0) - (crowds.windows[0]?.start_ms ?? 0);
     const listed = JSON.stringify([crowds.windows, crowd?.start_ms]);
@@ -122,23 +120,20 @@ export class FleetView {
     }
     if (!("settings" in crowds)) {
       this.tiles.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(crowds.windows.length)));
-      this.says.replaceChildren(make("p", {}, "Estimated from all records of the topic together: a single draw is mostly noise, and the noise of many averages out. " +
+      this.says.replaceChildren(make("p", {}, "The sum of all vehicles' posteriors, from the records of the topic. It leans on the model, and counts are nearer to the truth. " +
         "With a handful of vehicles it tells about individual people, so do not publish it."));
       return;
     }
-    this.why.textContent = crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off
-      ? `Records of ε = ${sum(crowds.settings.epsilon)} add little to the model here, so their estimate looks like the model alone: turn ε up, or publish counts.` : "";
     this.tiles.replaceChildren(
       fact("Counts are off", off(crowd.counted_off), "the share of the vehicles that would have to be in another zone"),
-      fact("Records are off", off(crowd.fitted_off), "the same, for the estimate from all records"),
-      fact("Model is off", off(crowd.blind_off), "the same, without any record"),
+      fact("Records are off", off(crowd.posterior_off), "the same, for the sum of posteriors"),
       fact("ε of the counts", `${sum(crowds.settings.epsilon)} a day`, "for everything that a vehicle does in a day"),
       fact("Σε of the records", crowds.spent === null ? "…" : sum(crowds.spent), "of a vehicle, in all these windows, on average"),
       fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
     this.says.replaceChildren(
       make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses. In each window they move by the model of the buses and report once" : "vehicles"}.* ` +
         `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. ${crowds.zones}` +
-        (crowd.fitted_off === null ? "" : ` An estimate from the records of single vehicles misplaces ${percent(crowd.fitted_off)}.`))),
+        (crowd.posterior_off === null ? "" : ` A sum of posteriors from the records of single vehicles misplaces ${percent(crowd.posterior_off)}.`))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
         "A zone with few vehicles tells about single people: do not publish such a zone alone."));
   }

@@ -1,4 +1,4 @@
-package aggregate
+package follow
 
 import (
 	"fmt"
@@ -63,37 +63,6 @@ func driveSome(
 	return all, paths
 }
 
-// collect returns the windows of records.
-func collect(
-	tb testing.TB, models Models, o mechanism.Options, c CollectOptions, records []Record,
-) ([]*Window, Counts) {
-	tb.Helper()
-	var windows []*Window
-	k, err := NewCollector(models, o, c, func(w *Window) error {
-		windows = append(windows, w)
-		return nil
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, r := range records {
-		if err := k.Add(r); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if err := k.Finish(); err != nil {
-		tb.Fatal(err)
-	}
-	return windows, k.Counts()
-}
-
-func total(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum
-}
-
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
 func newService(tb testing.TB, model *mobility.Model, o mechanism.Options) *mechanism.Sanitizer {
@@ -120,13 +89,4 @@ func newFollower(tb testing.TB, models Models, o mechanism.Options) *Follower {
 		tb.Fatal(err)
 	}
 	return f
-}
-
-func zonesOf(tb testing.TB, g *grid.Grid, block int) *Zones {
-	tb.Helper()
-	z, err := NewZones(g, block)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return z
 }

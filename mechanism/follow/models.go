@@ -1,4 +1,4 @@
-package aggregate
+package follow
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ type Models []*mobility.Model
 // of one service have.
 func (m Models) validate() error {
 	if len(m) == 0 {
-		return errors.New("aggregate: no model is given")
+		return errors.New("no model is given")
 	}
 	for _, other := range m[1:] {
 		if other.Step != m[0].Step {
-			return fmt.Errorf("aggregate: the models %s and %s have steps of %v and %v: "+
+			return fmt.Errorf("the models %s and %s have steps of %v and %v: "+
 				"the versions of one service have the same step, "+
 				"so these are not of one", m[0].ID(), other.ID(), m[0].Step, other.Step)
 		}
@@ -37,12 +37,7 @@ type filter struct {
 	sanitizer   *mechanism.Sanitizer
 	toleranceKM float64
 	longest     uint64 // gap in steps, after which the filter starts again
-	byLaw       bool   // the model's law of gaps counts
-	seen        bool   // a record names it
 }
-
-// bridges says whether the model's law of gaps tells where a user is after a gap of so many steps.
-func (v *filter) bridges(gap uint64) bool { return v.byLaw && gap >= 2 && gap <= v.longest }
 
 func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	s, err := observer(model, o)
@@ -58,7 +53,7 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	tolerance = max(tolerance*model.Grid.CellKM(), 1e-4)
 	return &filter{
 		model: model, sanitizer: s, toleranceKM: tolerance,
-		longest: s.Options().LongestGap(model), byLaw: s.Options().LearnedGaps(model),
+		longest: s.Options().LongestGap(model),
 	}, nil
 }
 

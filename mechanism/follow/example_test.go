@@ -1,11 +1,11 @@
-package aggregate_test
+package follow_test
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -27,28 +27,24 @@ func road() *mobility.Model {
 	}
 }
 
-// A fleet has gathered at the eastern end of a road, which the model does not expect. A reader of
-// the published records has the model and no key, and still finds out.
-func ExampleReader() {
+// 400 vehicles stand at the eastern end of a road, which the model does not expect. A reader of the
+// published records has the model and no key, and sees some of it.
+func ExampleSums() {
 	model := road()
-	reader, err := aggregate.NewReader(aggregate.ReadOptions{
-		Models:      aggregate.Models{model},
-		TellEpsilon: true, TellDelta: true, TellMechanism: true, // the records tell
-		Collect:  aggregate.CollectOptions{WindowSteps: 5},
-		Estimate: aggregate.EstimateOptions{Seed: 1},
-	}, func(_ *aggregate.Window, d aggregate.Density) error {
-		for zone := range d.Fitted {
-			fmt.Printf("kilometre %d: %3.0f vehicles (%.0f to %.0f), by the model alone %.0f\n",
-				zone+1, d.Fitted[zone], d.Low[zone], d.High[zone], d.Blind[zone])
-		}
+	sums, err := follow.NewSums(follow.SumOptions{
+		Public: follow.Public{
+			Models:      follow.Models{model},
+			TellEpsilon: true, TellDelta: true, TellMechanism: true, // the records tell
+		},
+		WindowSteps: 5, Zones: model.Grid.Cells(), ZoneOf: model.Grid.Locate,
+	}, func(w *follow.Window) error {
+		fmt.Printf("%d vehicles, by kilometre %.0f\n", w.Vehicles, w.Posterior)
 		return nil
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-
-	// The service: 400 vehicles stand in the eastern cell and release once a minute, five times.
 	options := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}
 	service, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), options)
 	if err != nil {
@@ -65,7 +61,7 @@ func ExampleReader() {
 				fmt.Println(err)
 				return
 			}
-			p := aggregate.Published{
+			p := follow.Published{
 				Mechanism: law.Lattice, Epsilon: out.Epsilon, Delta: options.Delta,
 				HasRelease: true,
 			}
@@ -73,21 +69,15 @@ func ExampleReader() {
 			p.Kind, p.Number = out.Kind, int64(out.Number)
 			p.ReleaseLatitude, p.ReleaseLongitude = model.Grid.ToDegrees(out.Release)
 			p.Latitude, p.Longitude = model.Grid.ToDegrees(out.Estimate)
-			if err := reader.Add(p); err != nil {
+			if err := sums.Add(p); err != nil {
 				fmt.Println(err)
 				return
 			}
 		}
 	}
-	summary, err := reader.Finish()
-	if err != nil {
+	if err := sums.Finish(); err != nil {
 		fmt.Println(err)
-		return
 	}
-	fmt.Printf("%d of %d records followed\n", summary.Counts.Followed, summary.Counts.Records)
 	// Output:
-	// kilometre 1:  55 vehicles (4 to 156), by the model alone 125
-	// kilometre 2: 133 vehicles (11 to 368), by the model alone 149
-	// kilometre 3: 212 vehicles (26 to 400), by the model alone 125
-	// 2000 of 2000 records followed
+	// 400 vehicles, by kilometre [59 136 205]
 }

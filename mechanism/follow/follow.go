@@ -1,9 +1,8 @@
-package aggregate
+package follow
 
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -18,18 +17,13 @@ type Record struct {
 	Kind  mechanism.Kind
 	// Number is the user's number of releases, this record's included.
 	Number int64
-	// Place is where the record is in the input, for errors. A Reader counts its number.
-	Place Place
+	// Where is the record's place in the input, for errors: a file and line, or a partition and
+	// offset.
+	Where string
 	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap).
 	// Estimate is the record's estimate. Both are in kilometres of the model's map, a Reader
 	// computes them, and neither is read where the model is not given.
 	Release, Estimate grid.Point
-}
-
-// Place is where a record is in the input.
-type Place struct {
-	Where  string // a file and line, or a partition and offset
-	Number int64  // of the record among all, from 1
 }
 
 // Track is what a Follower keeps of a user between records: the posterior, about 5 bytes for each
@@ -39,12 +33,7 @@ type Track struct {
 	state    []byte  // encoded; empty unless the user is followed
 	filter   *filter // of the last record; nil: its model is not given
 	last     int64   // step of the last record
-	origin   int64   // step in which the filter started at the initial distribution
-	starts   int     // how often it has started
 }
-
-// known says whether the user's posterior is the service's.
-func (t *Track) known() bool { return t.standing == followed }
 
 // standing is what a reader knows of a user. After a record a user is outside if the record's model
 // is not given, followed if one of the ways agrees with the record, and else lost.
@@ -86,11 +75,9 @@ type way uint8
 
 const (
 	// goesOn: the filter goes on from the last record's state. Where the model has changed on the
-	// same map, the new one counts from the last record on.
+	// same map, the new one counts from the last record on. If reports without a record went on
+	// under the old model, the estimates can differ, and the user is lost.
 	goesOn way = iota
-	// turns: as goesOn, but reports without a record may have gone on under the old model for some
-	// steps before the new one took over. Where every report leaves a record this is goesOn.
-	turns
 	// arrives: the filter comes to another map, or to its own after an erasure. It starts at the
 	// map's initial distribution in the last record's step, and goes on from there.
 	arrives
@@ -110,7 +97,7 @@ var ways = [...]struct {
 	{unseen, fromNowhere, nil, []way{starts}},
 	// A user who was erased and has come back arrives on the same map: see mechanism.State.Erase.
 	{followed, sameModel, []way{goesOn, arrives}, []way{starts, goesOn}},
-	{followed, sameMap, []way{turns, arrives}, []way{starts, goesOn}},
+	{followed, sameMap, []way{goesOn, arrives}, []way{starts, goesOn}},
 	{followed, otherMap, []way{arrives}, []way{starts, arrives}},
 	// The service's filter goes on with what this reader does not know, until it starts or arrives.
 	{lost, sameModel, nil, []way{starts}},
@@ -129,7 +116,7 @@ func waysOf(s standing, c change, beyond bool) []way {
 			return row.within
 		}
 	}
-	panic(fmt.Sprintf("aggregate: no row for standing %d and change %d", s, c))
+	panic(fmt.Sprintf("follow: no row for standing %d and change %d", s, c))
 }
 
 // Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are
@@ -145,7 +132,6 @@ func waysOf(s standing, c change, beyond bool) []way {
 type Follower struct {
 	filters map[string]*filter // by the model's id
 	options mechanism.Options
-	hides   bool // reports may leave no record
 	agreed  bool // some record has agreed
 	strays  int  // guesses with the right number of releases and a wrong estimate
 	// own are the sanitizers of a fork, by filter; nil: the filters' own.
@@ -170,14 +156,13 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 		f.filters[m.ID()] = v
 		f.options = v.sanitizer.Options()
 	}
-	f.hides = f.options.Hides()
 	return f, nil
 }
 
 // fork returns a Follower for another goroutine. Tracks of the one are tracks of the other.
 func (f *Follower) fork() (*Follower, error) {
 	g := &Follower{
-		filters: f.filters, options: f.options, hides: f.hides, agreed: f.agreed,
+		filters: f.filters, options: f.options, agreed: f.agreed,
 		own: map[*filter]*mechanism.Sanitizer{},
 	}
 	for _, v := range f.filters {
@@ -202,16 +187,18 @@ var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
 	ErrOrder = errors.New("a record lies before the last one of its user: " +
 		"records of a user must come in the order in which they were published, each once")
+	// ErrModel is what a Reader returns where no record is of a model that is given, and Sums where
+	// one that counts is not.
+	ErrModel = errors.New("a model is missing")
 	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
 	// most of them do not.
 	ErrSettings = errors.New("the records' estimates do not follow from this model " +
 		"and these options: give the service's own, as its config has them (mechanism, epsilon, " +
-		"delta, near, interval, between, budget, publish.estimate)")
+		"delta, interval, between, budget, publish.estimate)")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's
-// then. Cost: that of the service's own step, twice that in a gap beyond the longest, and once more
-// for each step of the gap where the model changes and reports may leave no record.
+// then. Cost: that of the service's own step, and twice that in a gap beyond the longest.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	before, v := *t, f.filters[r.Model]
 	if before.standing != unseen && r.Step < before.last {
@@ -227,20 +214,16 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	gap := uint64(r.Step) - uint64(before.last)
 	beyond := before.standing == unseen || gap > v.longest
 	for _, w := range waysOf(before.standing, before.changeTo(v), beyond) {
-		agrees, err := f.goes(w, &before, v, r)
+		if err := f.begin(w, &before, v, r); err != nil {
+			return false, fmt.Errorf("follow: %w", err)
+		}
+		agrees, err := f.observe(v, r)
 		if err != nil {
-			return false, fmt.Errorf("aggregate: %w", err)
+			return false, fmt.Errorf("follow: %w", err)
 		}
 		if agrees {
-			f.agreed = true
+			f.agreed, f.linked = true, w == goesOn
 			t.standing, t.state = followed, f.state.AppendBinary(t.state[:0])
-			switch w {
-			case starts:
-				t.origin, t.starts = r.Step, t.starts+1
-			case arrives:
-				t.origin, t.starts = before.last, t.starts+1
-			case goesOn, turns:
-			}
 			return true, nil
 		}
 	}
@@ -251,32 +234,10 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	return false, nil
 }
 
-// goes takes the filter from a user's last record to the next one by one of the ways. It says
-// whether that agrees with the record; then f.state is the new state, and f.before the one that it
-// came from.
-func (f *Follower) goes(w way, last *Track, v *filter, r Record) (agrees bool, err error) {
-	if w == turns && !f.hides {
-		w = goesOn
-	}
-	switch w {
-	case goesOn:
-		if err = f.resume(last, v, last.last); err == nil {
-			agrees, err = f.observe(v, r)
-		}
-		f.linked = agrees
-	case turns:
-		agrees, err = f.turned(last, v, r)
-	case arrives, starts:
-		if err = f.restart(w, last, v, r); err == nil {
-			agrees, err = f.observe(v, r)
-		}
-	}
-	return agrees, err
-}
-
-// restart sets f.before to a state from which the filter starts at the model's initial
-// distribution: in the record's step, or in the last one's if it arrives.
-func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
+// begin sets f.before to the state from which the filter comes to a record by one of the ways. If
+// it does not go on, that is the model's initial distribution: in the record's step if it starts,
+// and in the last one's if it arrives.
+func (f *Follower) begin(w way, last *Track, v *filter, r Record) error {
 	releases := releasesBefore(r)
 	if last.standing == followed {
 		if err := f.before.DecodeBinary(last.state); err != nil {
@@ -284,65 +245,24 @@ func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
 		}
 		releases = f.before.Releases
 	}
-	f.before.CopyFrom(&mechanism.State{Releases: releases})
-	if w != arrives {
-		return nil
+	if w != goesOn {
+		f.before.CopyFrom(&mechanism.State{Releases: releases})
 	}
-	// The state belongs to no map, so the model gives it the initial distribution of its own.
-	f.before.Started, f.before.Step, f.before.StepMS = true, last.last, v.model.Step.Milliseconds()
-	f.of(v).Migrate(&f.before)
-	return nil
-}
-
-// turned tries each step of the gap as the last one that the old model has counted. Only the
-// estimate tells which it was, so the step counts under which the estimates agree best.
-func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err error) {
-	best, least := int64(-1), math.Inf(1)
-	for step := last.last; step == last.last || step < r.Step; step++ {
-		if err := f.resume(last, v, step); err != nil {
-			return false, err
-		}
-		ok, err := f.observe(v, r)
-		if err != nil {
-			return false, err
-		}
-		if d := f.state.Estimate.Distance(r.Estimate); ok && d < least {
-			best, least = step, d
-		}
+	if w == arrives {
+		// The state belongs to no map, so the model gives it the initial distribution of its own.
+		f.before.Started, f.before.Step = true, last.last
+		f.before.StepMS = v.model.Step.Milliseconds()
 	}
-	if math.IsInf(least, 1) {
-		return false, nil
+	if w != starts {
+		f.of(v).Migrate(&f.before)
 	}
-	if err := f.resume(last, v, best); err != nil {
-		return false, err
-	}
-	agrees, err = f.observe(v, r)
-	f.linked = agrees && best == last.last
-	return agrees, err
-}
-
-// resume sets f.before to a followed user's state after the old model has counted up to a step,
-// brought to the model of the next record.
-func (f *Follower) resume(last *Track, v *filter, upTo int64) error {
-	if err := f.before.DecodeBinary(last.state); err != nil {
-		return err
-	}
-	if upTo > f.before.Step {
-		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted}
-		if err := f.of(last.filter).Observe(&f.before, hidden); err != nil {
-			return err
-		}
-	}
-	f.of(v).Migrate(&f.before)
 	return nil
 }
 
 // observe advances f.before by a record into f.state, and says whether that agrees with the record.
-// A state that is started goes on over any gap: which ways there are over one, the table says.
 func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true}
-	if err := f.of(v).Observe(&f.attempt, seen); err != nil {
+	if err := f.of(v).Observe(&f.attempt, r.seen()); err != nil {
 		return false, err
 	}
 	if f.attempt.Releases != uint64(r.Number) {

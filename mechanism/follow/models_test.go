@@ -1,9 +1,11 @@
-package aggregate
+package follow
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,17 +78,13 @@ func recordsOver(
 }
 
 // TestFollowChange follows users over a change of model, on the same map and to another one:
-// posteriors are the service's, bit for bit where every report leaves a record.
+// posteriors are the service's, bit for bit.
 func TestFollowChange(t *testing.T) {
 	t.Parallel()
 	first, same, other := testcase.Town(t), restless(t, 8, 6), restless(t, 7, 9)
 	for name, o := range map[string]mechanism.Options{
 		"plain":   {Mechanism: law.Lattice, Epsilon: 2, Delta: .05},
 		"between": {Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 3},
-		"skip": {
-			Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 4,
-			Between: mechanism.BetweenSkip,
-		},
 	} {
 		for _, later := range []*mobility.Model{same, other} {
 			for at := int64(5); at < 9; at++ { // at a release and between
@@ -109,7 +107,7 @@ func TestFollowChange(t *testing.T) {
 					if err := state.DecodeBinary(tracks[fmt.Sprintf("v%d", v)].state); err != nil {
 						t.Fatal(err)
 					}
-					if name != "skip" && string(state.Posterior.AppendBinary(nil)) != string(
+					if string(state.Posterior.AppendBinary(nil)) != string(
 						states[v].Posterior.AppendBinary(nil)) {
 						t.Errorf("%s, change at %d: the posterior is not the service's", name, at)
 					}
@@ -119,57 +117,21 @@ func TestFollowChange(t *testing.T) {
 	}
 }
 
-// TestLikelihoodOverChange: the likelihood of a vehicle whose model has changed is its posterior
-// over what the models, one after the other, say without a release.
-func TestLikelihoodOverChange(t *testing.T) {
-	t.Parallel()
-	models, o := Models{testcase.Town(t), restless(t, 8, 6)},
-		mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .2, Prune: -1}
-	const steps, at = 9, 5
-	records, states := recordsOver(t, models, at, o, 20, steps)
-	windows, c := collect(t, models, o, CollectOptions{WindowSteps: 3}, records)
-	if c.Followed != int64(len(records)) || c.Models != 2 || len(windows) != 3 {
-		t.Fatalf("%+v, %d windows", c, len(windows))
-	}
-	blind := make([]float64, 48)
-	for i, c := range models[0].Initial.Cells {
-		blind[c] = models[0].Initial.P[i]
-	}
-	for step := 1; step < steps; step++ {
-		model := models[0]
-		if step >= at {
-			model = models[1]
-		}
-		blind = moved(model, blind)
-	}
-	last := windows[2]
-	for v := range states {
-		got := last.vehicles[v]
-		for i, z := range got.Zones { // zones are cells
-			want := states[v].Posterior.P[i] / states[v].Posterior.Total() / blind[z]
-			if !near(float64(got.Values[i]), want, 1e-4*want) {
-				t.Fatalf("vehicle %d, zone %d: likelihood %g, want %g", v, z, got.Values[i], want)
-			}
-		}
-	}
-}
-
-// TestCollectForeign: a model that is missing is an error where its windows are wanted.
-func TestCollectForeign(t *testing.T) {
+// TestSumsForeign: a model that is missing is an error where its windows are wanted.
+func TestSumsForeign(t *testing.T) {
 	t.Parallel()
 	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 4, 20, nil)
-	add := func(c CollectOptions, name func(Record) string) (Counts, error) {
-		k, err := NewCollector(Models{model}, o, c, func(*Window) error { return nil })
-		if err != nil {
-			t.Fatal(err)
+	add := func(fromMS int64, name func(Record) string) (Summary, error) {
+		renamed := slices.Clone(records)
+		for i, r := range renamed {
+			renamed[i].Model = name(r)
+			renamed[i].Where = "here"
 		}
-		for _, r := range records {
-			if r.Model = name(r); err == nil {
-				err = k.Add(r)
-			}
-		}
-		return k.Counts(), errors.Join(err, k.Finish())
+		_, sum, err := sums(t, SumOptions{
+			Public: Public{Models: Models{model}, Release: o}, WindowSteps: 5, FromMS: fromMS,
+		}, renamed)
+		return sum, err
 	}
 	missing := func(r Record) string {
 		if r.Step < 10 {
@@ -177,73 +139,49 @@ func TestCollectForeign(t *testing.T) {
 		}
 		return model.ID()
 	}
-	if _, err := add(CollectOptions{WindowSteps: 5}, missing); !errors.Is(err, ErrModel) {
+	if _, err := add(0, missing); !errors.Is(err, ErrModel) ||
+		!strings.Contains(err.Error(), "here: ") ||
+		!strings.Contains(err.Error(), "0123456789abcdef") {
 		t.Errorf("a missing model: %v", err)
 	}
-	counts, err := add(CollectOptions{WindowSteps: 5, FromMS: 10 * 60_000}, missing)
-	if err != nil || counts.Foreign != 40 || counts.Lost != 4 || counts.Unwanted != 40 {
-		t.Errorf("a missing model before what is wanted: %+v, %v", counts, err)
+	sum, err := add(10*60_000, missing)
+	if err != nil || sum.Unfollowed[NoModel] != 40 || sum.Before != 40 || sum.Followed != 0 {
+		t.Errorf("a missing model before what is wanted: %+v, %v", sum, err)
 	}
-	if _, err := add(CollectOptions{WindowSteps: 5, FromMS: 90 * 60_000}, func(r Record) string {
-		return r.User
-	}); !errors.Is(err, ErrModel) {
+	if _, err := add(90*60_000, func(r Record) string { return r.User }); !errors.Is(err, ErrModel) {
 		t.Errorf("no model at all: %v", err)
 	}
 }
 
-// TestCollectMaps: windows that are wanted must be of one map; those of another are left out by
-// their time, and users come over all the same.
-func TestCollectMaps(t *testing.T) {
+// TestSumsOverMaps: users come over to another map, and count by the zones of their places.
+func TestSumsOverMaps(t *testing.T) {
 	t.Parallel()
 	models, o := Models{testcase.Town(t), restless(t, 7, 9)},
 		mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
-	records, _ := recordsOver(t, models, 12, o, 5, 20)
-	for _, test := range []struct {
-		from, before   int64 // steps
-		windows, cells int
-	}{{0, 0, 0, 0}, {0, 10, 2, 48}, {15, 0, 1, 63}, {10, 15, 0, 0}} {
-		var windows []*Window
-		c := CollectOptions{
-			WindowSteps: 5, FromMS: test.from * 60_000, BeforeMS: test.before * 60_000,
-		}
-		k, err := NewCollector(models, o, c, func(w *Window) error {
-			windows = append(windows, w)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range records {
-			if err == nil {
-				err = k.Add(r)
+	records, states := recordsOver(t, models, 12, o, 5, 20)
+	south, _ := models[1].Grid.ToDegrees(grid.Point{Y: 2})
+	windows, sum, err := sums(t, SumOptions{
+		Public: Public{Models: models, Release: o}, WindowSteps: 5, Zones: 2,
+		ZoneOf: func(lat, _ float64) int32 {
+			if lat < south {
+				return 0
+			}
+			return 1
+		},
+	}, records)
+	if err != nil || len(windows) != 4 || sum.Followed != 100 || sum.Vehicles != 20 {
+		t.Fatalf("%v: %d windows, %+v", err, len(windows), sum)
+	}
+	want := 0.
+	for i := range states {
+		d := &states[i].Posterior
+		for j, c := range d.Cells {
+			if lat, _ := models[1].Grid.ToDegrees(models[1].Grid.Centre(c)); lat < south {
+				want += d.P[j] / d.Total()
 			}
 		}
-		if test.windows == 0 {
-			if !errors.Is(err, ErrMaps) {
-				t.Errorf("%+v: %v", test, err)
-			}
-			continue
-		}
-		if err := errors.Join(err, k.Finish()); err != nil || len(windows) != test.windows ||
-			k.Zones().Count() != test.cells || k.Counts().Followed != 100 {
-			t.Errorf("%+v: %v, %d windows, %+v", test, err, len(windows), k.Counts())
-		}
-		for _, w := range windows {
-			if w.Vehicles() != 5 {
-				t.Errorf("%+v: %d vehicles", test, w.Vehicles())
-			}
-		}
-		if test.cells == 63 { // from the last step on the old map, the twelfth, to the last one
-			want := make([]float64, test.cells)
-			for i, c := range models[1].Initial.Cells {
-				want[c] = models[1].Initial.P[i]
-			}
-			for range 19 - 11 {
-				want = moved(models[1], want)
-			}
-			if d := Variation(windows[0].Fleet().Prior, want); d > 1e-6 {
-				t.Errorf("the model alone is %g from where it has vehicles after eight steps", d)
-			}
-		}
+	}
+	if got := windows[3].Posterior; !near(got[0], want, 1e-9) || !near(got[0]+got[1], 5, 1e-9) {
+		t.Errorf("%v in the last window, want %g in the south", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package aggregate
+package follow
 
 import (
 	"cmp"
@@ -23,10 +23,10 @@ type smoothedAs struct {
 }
 
 func smooth(
-	tb testing.TB, o SmoothOptions, records []Published,
-) (all []smoothedAs, counts SmoothCounts, err error) {
+	tb testing.TB, o Options, records []Published,
+) (all []smoothedAs, counts Counts, err error) {
 	tb.Helper()
-	s, err := NewSmoothing(o, func(number int, past *Past) error {
+	s, err := NewReader(o, PastOf, func(number int, past *Past, _ Unfollowed) error {
 		if past != nil {
 			kept := *past
 			past = &kept
@@ -43,12 +43,12 @@ func smooth(
 			return all, counts, err
 		}
 	}
-	counts, err = s.Finish()
-	return all, counts, err
+	err = s.Finish()
+	return all, s.Counts(), err
 }
 
-// smoothFleet returns the records of vehicles, and what a Smoothing of them is told.
-func smoothFleet(tb testing.TB, steps int64) ([]Published, SmoothOptions) {
+// smoothFleet returns the records of vehicles, and what a Reader of them is told.
+func smoothFleet(tb testing.TB, steps int64) ([]Published, Options) {
 	tb.Helper()
 	model := testcase.Town(tb)
 	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 3}
@@ -57,23 +57,23 @@ func smoothFleet(tb testing.TB, steps int64) ([]Published, SmoothOptions) {
 	for i, r := range records {
 		all[i] = published(model.Grid, o, r)
 	}
-	return all, SmoothOptions{
-		Read:     ReadOptions{Models: Models{model}, Release: o, TellEpsilon: true},
+	return all, Options{
+		Public:   Public{Models: Models{model}, Release: o, TellEpsilon: true},
 		LagSteps: 4,
 	}
 }
 
-// TestPastOfTracks: what trial.Past measures of a track is what a Smoothing says of its records:
+// TestPastOfTracks: what trial.Past measures of a track is what a Reader says of its records:
 // the distances with each lag.
 func TestPastOfTracks(t *testing.T) {
 	t.Parallel()
 	records, o := smoothFleet(t, 60)
 	lags := []int64{3, mechanism.SmoothAll}
-	past, err := trial.NewPast(o.Read.Models[0], o.Read.Release, lags...)
+	past, err := trial.NewPast(o.Public.Models[0], o.Public.Release, lags...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFollower(t, o.Read.Models, o.Read.Release)
+	f := newFollower(t, o.Public.Models, o.Public.Release)
 	place := grid.Point{X: 1, Y: 2}
 	want := make([][]float64, len(lags))
 	for i, lag := range lags {
@@ -126,7 +126,7 @@ func TestSmoothing(t *testing.T) {
 		o.Workers = workers
 		all, counts, err := smooth(t, o, records)
 		if err != nil || counts.Records != int64(len(records)) || counts.Users != 12 ||
-			len(counts.Unsmoothed) > 0 || len(all) != len(records) {
+			len(counts.Unfollowed) > 0 || len(all) != len(records) {
 			t.Fatalf("%d workers: %d records, %+v, %v", workers, len(all), counts, err)
 		}
 		if first == nil {
@@ -136,7 +136,7 @@ func TestSmoothing(t *testing.T) {
 			t.Fatalf("%d workers say something else than one", workers)
 		}
 	}
-	v, err := newFilter(o.Read.Models[0], o.Read.Release)
+	v, err := newFilter(o.Public.Models[0], o.Public.Release)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestSmoothing(t *testing.T) {
 		var want, got []grid.Point
 		var block mechanism.Block
 		var state mechanism.State
-		sm := mechanism.NewSmoother(o.Read.Release, o.LagSteps)
+		sm := mechanism.NewSmoother(o.Public.Release, o.LagSteps)
 		each := func(m mechanism.Smoothed) {
 			for int64(len(want)) <= m.Number {
 				want = append(want, grid.Point{})
@@ -177,7 +177,7 @@ func TestSmoothing(t *testing.T) {
 // records, with a reason; before it the user's records are smoothed by what there is.
 func TestSmoothingPassesOn(t *testing.T) {
 	t.Parallel()
-	for reason, change := range map[Unsmoothed]func([]Published, int) []Published{
+	for reason, change := range map[Unfollowed]func([]Published, int) []Published{
 		NotFollowed: func(all []Published, i int) []Published { return slices.Delete(all, i, i+1) },
 		NoRelease: func(all []Published, i int) []Published {
 			all[i].HasRelease = false
@@ -220,7 +220,7 @@ func TestSmoothingPassesOn(t *testing.T) {
 				t.Errorf("%s: step %d takes in step %d", reason, p.Step, one.past.Until)
 			}
 		}
-		if counts.Unsmoothed[reason] == 0 || passed == 0 {
+		if counts.Unfollowed[reason] == 0 || passed == 0 {
 			t.Errorf("%s: %+v, and %d records are passed on", reason, counts, passed)
 		}
 	}
@@ -231,11 +231,11 @@ func TestSmoothingPassesOn(t *testing.T) {
 func TestSmoothingRefuses(t *testing.T) {
 	t.Parallel()
 	setting := new(SettingError)
-	for name, change := range map[string]func(*SmoothOptions, []Published){
-		"settings": func(o *SmoothOptions, _ []Published) { o.Read.Release.Inference = "paper" },
-		"setting":  func(_ *SmoothOptions, all []Published) { all[40].Delta = .3 },
-		"order":    func(_ *SmoothOptions, all []Published) { slices.Reverse(all[100:]) },
-		"model": func(_ *SmoothOptions, all []Published) {
+	for name, change := range map[string]func(*Options, []Published){
+		"settings": func(o *Options, _ []Published) { o.Public.Release.Inference = "paper" },
+		"setting":  func(_ *Options, all []Published) { all[40].Delta = .3 },
+		"order":    func(_ *Options, all []Published) { slices.Reverse(all[100:]) },
+		"model": func(_ *Options, all []Published) {
 			for i := range all {
 				all[i].Model = "0123456789abcdef"
 			}
@@ -252,7 +252,7 @@ func TestSmoothingRefuses(t *testing.T) {
 			}[name]
 			if name == "model" {
 				want = want && strings.Contains(err.Error(), "the records name 0123456789abcdef") &&
-					strings.Contains(err.Error(), o.Read.Models[0].ID()[:16])
+					strings.Contains(err.Error(), o.Public.Models[0].ID()[:16])
 			}
 			if !want {
 				t.Errorf("%s, %d workers: %v", name, workers, err)

@@ -1,4 +1,4 @@
-package aggregate
+package follow
 
 import (
 	"strconv"
@@ -46,46 +46,42 @@ func TestTransitions(t *testing.T) {
 		name, reports string
 		interval      int // 0: a release for every report
 		standing      standing
-		origin        int64
 	}{
-		{"unseen", "5A", 0, followed, 5},
-		{"followed, goes on", "5A 6A 8A", 0, followed, 5},
-		{"followed, beyond, starts", "5A 15A", 0, followed, 15},
-		{"followed, beyond, carried over", "5A 8A 11A", 6, followed, 5},
-		{"same map, every report has a record", "5A 6B", 0, followed, 5},
-		{"same map, turns at the last record", "5A 7B", 2, followed, 5},
-		{"same map, turns at a hidden report", "5A 6A 7B", 2, followed, 5},
-		{"same map, beyond, starts", "5A 15B", 0, followed, 15},
-		{"same map, beyond, carried over", "5A 8B 11B", 6, followed, 5},
-		{"erased, arrives", "5A 6A !8A", 0, followed, 6},
-		{"erased, goes on from there", "5A 6A !8A 9A", 0, followed, 6},
-		{"erased, same map, arrives", "5A 6A !8B", 0, followed, 6},
-		{"erased, beyond, starts", "5A !15A", 0, followed, 15},
-		{"other map, arrives", "5A 6A 8C", 0, followed, 6},
-		{"other map, beyond, starts", "5A 15C", 0, followed, 15},
-		{"other map, beyond, carried over", "5A 8C 11C", 6, followed, 5},
-		{"a record is missing", "5A 6A* 7A", 0, lost, 5},
-		{"lost, within", "5A 6A* 7A 8A", 0, lost, 5},
-		{"lost, beyond, starts", "5A 6A* 7A 17A", 0, followed, 17},
-		{"lost, same map, within", "5A 6A* 7A 8B", 0, lost, 5},
-		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed, 17},
-		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed, 7},
-		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed, 17},
-		{"joined in the middle", "5A* 6A 7A", 0, lost, 0},
-		{"a model is not given", "5A 6X", 0, outside, 5},
-		{"outside, within", "5A 6X 7A", 0, lost, 5},
-		{"outside, within, to another map", "5A 6X 7C", 0, lost, 5},
-		{"outside, beyond, starts", "5A 6X 17A", 0, followed, 17},
-		{"outside, again", "5A 6X 17X", 0, outside, 5},
-		{"found again and lost again", "5A 6A* 7A 17A 18A* 19A", 0, lost, 17},
+		{"unseen", "5A", 0, followed},
+		{"followed, goes on", "5A 6A 8A", 0, followed},
+		{"followed, beyond, starts", "5A 15A", 0, followed},
+		{"followed, beyond, carried over", "5A 8A 11A", 6, followed},
+		{"same map, every report has a record", "5A 6B", 0, followed},
+		{"same map, no report between", "5A 7B", 2, followed},
+		{"same map, beyond, starts", "5A 15B", 0, followed},
+		{"same map, beyond, carried over", "5A 8B 11B", 6, followed},
+		{"erased, arrives", "5A 6A !8A", 0, followed},
+		{"erased, goes on from there", "5A 6A !8A 9A", 0, followed},
+		{"erased, same map, arrives", "5A 6A !8B", 0, followed},
+		{"erased, beyond, starts", "5A !15A", 0, followed},
+		{"other map, arrives", "5A 6A 8C", 0, followed},
+		{"other map, beyond, starts", "5A 15C", 0, followed},
+		{"other map, beyond, carried over", "5A 8C 11C", 6, followed},
+		{"a record is missing", "5A 6A* 7A", 0, lost},
+		{"lost, within", "5A 6A* 7A 8A", 0, lost},
+		{"lost, beyond, starts", "5A 6A* 7A 17A", 0, followed},
+		{"lost, same map, within", "5A 6A* 7A 8B", 0, lost},
+		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed},
+		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed},
+		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed},
+		{"joined in the middle", "5A* 6A 7A", 0, lost},
+		{"a model is not given", "5A 6X", 0, outside},
+		{"outside, within", "5A 6X 7A", 0, lost},
+		{"outside, within, to another map", "5A 6X 7C", 0, lost},
+		{"outside, beyond, starts", "5A 6X 17A", 0, followed},
+		{"outside, again", "5A 6X 17X", 0, outside},
+		{"found again and lost again", "5A 6A* 7A 17A 18A* 19A", 0, lost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			track, known := walked(t, models, law.Lattice, test.reports, test.interval)
-			if track.standing != test.standing || known != (test.standing == followed) ||
-				track.origin != test.origin {
-				t.Errorf("standing %d, known %t, origin %d; want %d, %d",
-					track.standing, known, track.origin, test.standing, test.origin)
+			if track.standing != test.standing || known != (test.standing == followed) {
+				t.Errorf("standing %d, known %t; want %d", track.standing, known, test.standing)
 			}
 			if (len(track.state) > 0) != known {
 				t.Errorf("known %t with a state of %d bytes", known, len(track.state))
@@ -168,16 +164,11 @@ func TestFollowOneCodePoint(t *testing.T) {
 			t.Fatalf("the first record is %v, number %d", r.Kind, r.Number)
 		}
 	}
-	windows, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 1}, records)
-	if counts.Followed != int64(len(records)) || counts.Lost > 0 || len(windows) != 6 {
-		t.Fatalf("%d windows, %+v", len(windows), counts)
-	}
-	first, last := windows[0].Estimate(EstimateOptions{}), windows[5]
-	if windows[0].Released != 0 || !near(first.Posterior[home], 12, 1e-9) {
-		t.Errorf("%d vehicles have released, %g are at home", windows[0].Released,
-			first.Posterior[home])
-	}
-	if last.Released != 12 {
-		t.Errorf("%d of 12 vehicles have released in the end", last.Released)
+	windows, sum, err := sums(t, SumOptions{
+		Public: Public{Models: Models{model}, Release: o}, WindowSteps: 1,
+	}, records)
+	if err != nil || sum.Followed != int64(len(records)) || len(windows) != 6 ||
+		!near(windows[0].Posterior[home], 12, 1e-9) {
+		t.Errorf("%v: %d windows, %+v", err, len(windows), sum)
 	}
 }
