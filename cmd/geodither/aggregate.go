@@ -85,12 +85,12 @@ cell of the map, or a bit under codebook.
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
-    --out density.csv --map density.svg
+    --out density.csv
   geodither aggregate -c geodither.yml --window 1h --zone 2km --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
   geodither aggregate -c geodither.yml --window 1h --zone districts.geojson --lag 10m \
-    --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --map afternoon.svg --out districts.csv
+    --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --out districts.csv
   geodither consume --topic fleet.sanitized |
     geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -129,8 +129,6 @@ a hundred vehicles and more are about a fleet.`,
 	flags.StringVar(&f.output.Path, "out", "-",
 		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
 			"output")
-	flags.StringVar(&f.output.Map, "map", "",
-		"draw the window with most vehicles to this `FILE`, .svg")
 	return cmd
 }
 
@@ -292,10 +290,8 @@ func (f *aggregateFlags) check() error {
 		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, "+
 			"such as 15m", f.window)
 	}
-	for _, path := range []string{f.output.Path, f.output.Map} {
-		if err := files.NotAnInput(path, f.paths); err != nil {
-			return err
-		}
+	if err := files.NotAnInput(f.output.Path, f.paths); err != nil {
+		return err
 	}
 	return f.output.Validate()
 }

@@ -68,7 +68,7 @@ func runAggregate(
 	if err != nil {
 		return errors.Join(err, out.density.Discard())
 	}
-	if err := out.close(summary); err != nil {
+	if err := out.close(); err != nil {
 		return err
 	}
 	_, err = io.WriteString(std.Err, r.words(summary))

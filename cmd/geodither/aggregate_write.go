@@ -4,14 +4,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -80,7 +78,6 @@ func (r zoneRow) object() []byte {
 // Output says where to write estimates and how.
 type aggregateOutput struct {
 	Path string // "-" is standard output, as CSV; the extension of a file is its format
-	Map  string // file, .svg; empty: none
 	// Areas are the zones of --zone, to write their outlines; nil: none. OffMap others lie off the
 	// map and are left out.
 	Areas  []aggregate.Area
@@ -89,13 +86,11 @@ type aggregateOutput struct {
 
 // Validate reports what cannot be used.
 func (o aggregateOutput) Validate() error {
-	if _, err := files.FormatOf(o.Path); err != nil {
-		return err
-	}
-	return files.CheckPicture(o.Map)
+	_, err := files.FormatOf(o.Path)
+	return err
 }
 
-// output writes zones and the map. Files appear when they are complete.
+// aggregateWriter writes zones. Its file appears when it is complete.
 type aggregateWriter struct {
 	options aggregateOutput
 	format  string           // of density, as for [files.NewWriter]
@@ -211,8 +206,8 @@ func (o *aggregateWriter) ring(low, high grid.Point) (ring [][2]float64) {
 	return ring
 }
 
-// close completes what is written and draws the map of the window with most vehicles.
-func (o *aggregateWriter) close(s aggregate.Summary) error {
+// close completes what is written.
+func (o *aggregateWriter) close() error {
 	o.rows.Flush()
 	err := o.rows.Error()
 	switch o.format {
@@ -224,39 +219,7 @@ func (o *aggregateWriter) close(s aggregate.Summary) error {
 	if err != nil {
 		return errors.Join(err, o.density.Discard())
 	}
-	err = o.density.Close()
-	if err != nil || o.options.Map == "" || s.Most.Vehicles == 0 {
-		return err
-	}
-	return o.draw(s)
-}
-
-// draw draws the fitted density and the model's with the same colours.
-func (o *aggregateWriter) draw(s aggregate.Summary) error {
-	fit := o.panel("as the releases tell", s.Most.Fitted)
-	model := o.panel("the model alone", s.Most.Blind)
-	top := 0.0
-	for _, m := range []*report.Map{fit, model} {
-		for _, v := range m.Values {
-			top = max(top, v)
-		}
-	}
-	fit.Scale.Max, model.Scale.Max = top, top
-	figure := &report.Figure{
-		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, inUTC(s.MostMS)),
-		Note: "Vehicles to be expected. What does not differ between the two, the releases do " +
-			"not tell.",
-		Panels: []report.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
-	}
-	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))
-}
-
-// panel is a map of an estimate.
-func (o *aggregateWriter) panel(title string, vehicles []float64) *report.Map {
-	return &report.Map{
-		Title: title, Grid: o.zones.Grid(), Degrees: true, Values: o.zones.PerKM2(vehicles),
-		Scale: report.Axis{Label: "vehicles per km²", Zero: true},
-	}
+	return o.density.Close()
 }
 
 func inUTC(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
