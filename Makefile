@@ -133,7 +133,7 @@ audit: build ## Attack the default mechanism and the service on the sample's mod
 	./bin/geodither train --in cmd/internal/fleet/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
 	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1
 
-figures: build ## Draw the paper's figures; DATA='geolife=PATH gowalla=PATH', FIGURES=FOLDER
+figures: build ## Repeat the paper's experiments; DATA='geolife=PATH gowalla=PATH', FIGURES=FOLDER
 	@./bin/geodither evaluate $(DATA:%=--data %) --also lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
 
 kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"html"
 	"io/fs"
 	"math"
 	"os"
@@ -301,7 +300,7 @@ func TestCanaryEvaluate(t *testing.T) {
 		servicetest.TownStep,
 		"--timestamps", "25", "--quick", "--out", dir)
 	requireUntold(t, g, r, dir)
-	report := html.UnescapeString(read(t, filepath.Join(dir, "report.html")))
+	report := read(t, filepath.Join(dir, "report.md"))
 	for _, words := range []string{
 		"in 5 different cells",
 		"shows one person's trace: do not pass it on to people who may not see the data",

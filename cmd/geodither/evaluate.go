@@ -88,8 +88,9 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options := experiment.Options{
-		Seed: 1, Quick: f.quick, Also: f.also, Tool: cli.Tool(),
+	options := experiment.Options{Extent: experiment.Full, Also: f.also, Tool: cli.Tool()}
+	if f.quick {
+		options.Extent = experiment.Quick
 	}
 	if err := options.Validate(); err != nil {
 		return cli.Usage(err)
@@ -164,7 +165,7 @@ func (f *evaluateFlags) carry(
 	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {
 		return files.Unwritten(f.out, err)
 	}
-	fmt.Fprintf(std.Out, "wrote %s\n", filepath.Join(f.out, "report.html"))
+	fmt.Fprintf(std.Out, "wrote %s\n", filepath.Join(f.out, "report.md"))
 	return nil
 }
 

@@ -14,11 +14,6 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// reportCells are the cells of a row in a report's table, one after another.
-func reportCells(cells ...string) string {
-	return "<td>" + strings.Join(cells, "</td><td>") + "</td>"
-}
-
 // TestEvaluateSample holds every number of the parameters of the shipped buses to golden ones, to
 // four digits, and the report to what a reader looks for. A changed default of training changes its
 // numbers too.
@@ -28,16 +23,16 @@ func TestEvaluateSample(t *testing.T) {
 		"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters",
 	}
 	r := succeed(t, args...)
-	if !strings.Contains(r.out, "report.html") || r.err != "" {
+	if !strings.Contains(r.out, "report.md") || r.err != "" {
 		t.Errorf("it says %q and %q", r.out, r.err)
 	}
 	golden(t, "testdata/evaluate.csv", read(t, filepath.Join(dir, "tables", "parameters.csv")))
-	text := read(t, filepath.Join(dir, "report.html"))
+	text := read(t, filepath.Join(dir, "report.md"))
 	for _, want := range []string{
 		"Correlations (CCS 2015).", "releases of one user add up.",
-		reportCells("Liverpool buses", "8", "8", "6", "360", "60", "30s", "17", "864", "0.25"),
+		"| Liverpool buses | 8 | 8 | 6 | 360 | 60 | 30s | 17 | 864 | 0.25 ",
 		"do not pass it on",
-		reportCells("PIM", "558 (454 to 662)", "0", "18.5 (16.3 to 21.1)", "2 (1.48 to 2.71)"),
+		"| PIM | 558 (454 to 662) | 0 | 18.5 (16.3 to 21.1) | 2 (1.48 to 2.71) |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q", want)
@@ -47,19 +42,19 @@ func TestEvaluateSample(t *testing.T) {
 		"over-time-buses", "over-time-buses-map", "parameters-buses-popular",
 		"parameters-buses-personal",
 	} {
-		if info, err := os.Stat(filepath.Join(dir, "figures", name+".svg")); err != nil ||
+		if info, err := os.Stat(filepath.Join(dir, "charts", name+".svg")); err != nil ||
 			info.Size() < 5000 {
-			t.Errorf("no figure %s: %v", name, err)
+			t.Errorf("no chart %s: %v", name, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".gitignore")); err == nil {
 		t.Error("open data are hidden")
 	}
 	// Again: nothing is measured twice, and the report is the same.
-	before := read(t, filepath.Join(dir, "report.html"))
+	before := read(t, filepath.Join(dir, "report.md"))
 	r = succeed(t, args...)
 	if !strings.Contains(r.err, "were measured before") ||
-		read(t, filepath.Join(dir, "report.html")) != before {
+		read(t, filepath.Join(dir, "report.md")) != before {
 		t.Errorf("the second report differs, or does not say what it took: %q", r.err)
 	}
 }

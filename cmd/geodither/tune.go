@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,7 +21,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -45,33 +43,24 @@ func newTune(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune PATH... --box BOX --out FOLDER",
 		Short: "Choose a plan of a day's releases for your traces, and write a config",
-		Long: `Measure on traces what the releases of a day are worth and what they cost. For Σε = 5, 10, 20,
-40 and 80 a day it looks for the best plan: how many releases of which ε, how often, with which
-cells, and with or without a calendar in the model. It chooses a plan for
+		Long: `Get a config for your traces. For Σε = 5, 10, 20, 40 and 80 a day this looks for the best plan:
+how many releases of which ε, how often, with which cells, and with or without a calendar in the
+model. Σε a day bounds what a user's releases of any 24 hours add up to: the config's budget. The
+plan is chosen by one of
 
   --target-radius 500m   the least Σε of 5 to 80 a day with half of the estimates within 500 m
   --target-epsilon 20    the least error with a Σε of at most 20 in any 24 hours
 
-Each plan is measured over whole days, with their gaps, on users whom the model was not trained
-on, at each fix, also between releases. Beside it is the best estimate of the model alone, and what
-the same records show of the past to a reader who waits and smooths them ("geodither smooth"), by
-how long. An attacker can wait too. Each best plan is measured again, with other noise. One fifth
-of the users is held out: the chosen plan is checked on them, and the two errors that are printed
-should agree. The same traces and options give the same figures on any number of cores. The search
-takes some minutes, and ends early where a first look shows a target far out of reach. After Ctrl-C
-it starts from the beginning.
+Errors are measured over whole days, with their gaps, on users whom the model was not trained on,
+beside the best estimate of the model alone. Each best plan is measured again with other noise, and
+the chosen one on a fifth of the users, who had no part in the choice. It takes some minutes. The
+same traces and options give the same figures on any number of cores.
 
-With -c the section input of a config says how JSON in the files is read.
-
-The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
-is; its model, trained on all users without differential privacy; a new key; report.html; and
-each measurement as CSV. Figures are over all users, and come from the truth: the folder is for
-its owner only. The config has no figure, and its plan was chosen by the traces. Without a target
-you get the report alone.
-
-Σε a day bounds what a user's releases of any 24 hours add up to. The config has it as its
-budget. With --mechanism lattice and a small δ, near places are told apart less than far ones,
-with a larger error.`,
+The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it is;
+its model, trained on all users without differential privacy; a new key; report.md; and each
+number as CSV. Figures come from the truth, so the folder is for its owner only. Without a target
+you get the report alone. With -c the section input of a config says how JSON in the files is
+read.`,
 		Example: `  geodither tune --in traces.csv --box 53.40,-2.99,53.47,-2.89 --target-epsilon 20 --out tuned
   geodither tune --in traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 60s \
     --target-radius 1km --out tuned`,
@@ -122,7 +111,6 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	first, last := fixes.Days() // before the search, which takes the fixes over
 	bar.Phase("preparing", nil)
 	phase, announced := "", map[string]bool{}
 	f.options.Progress = func(name string, done, total int64) error {
@@ -146,32 +134,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	err = deliver(ctx, result, f.folder, std)
-	fmt.Fprint(std.Out, f.fleet(args, counts.Date(first), counts.Date(last)))
-	return err
-}
-
-// fleet names the command for the question that needs no plan: where all users are. What came on
-// standard input is gone, so then there is none.
-func (f *tuneFlags) fleet(args []string, first, last counts.Date) string {
-	const week = 7
-	if slices.Contains(slices.Concat(f.input.Paths, args), "-") {
-		return ""
-	}
-	words := []string{"geodither", "counts"}
-	if f.config.Path != "" {
-		words = append(words, "-c", f.config.Path)
-	}
-	words = slices.Concat(words, f.input.Words(args), []string{
-		"--from", max(first, last-week+1).String(), "--to", last.String(), "--box", f.box,
-	})
-	for i, word := range words {
-		words[i] = shellWord(word)
-	}
-	return "Where all users are together takes far less ε than where one is: publish counts\n" +
-		"if hundreds of users report. This shows which zones and windows suit the last\n" +
-		"days of these traces, a week at most:\n  " +
-		strings.Join(words, " ") + "\n"
+	return deliver(ctx, result, f.folder, std)
 }
 
 // complete makes options of the flags.
@@ -283,23 +246,40 @@ const (
 var errNoChoice = errors.New(
 	"no plan meets the target; the folder has the report and no config")
 
-// deliver prints what was found and writes the folder. The config is written last: where it is, all
+// deliver writes the folder and prints what was found. The config is written last: where it is, all
 // else is.
 func deliver(ctx context.Context, r *tune.Result, folder string, std cli.Streams) error {
-	if err := printPlans(std.Out, r); err != nil {
+	fmt.Fprintln(std.Out, "The best plan for each Σε a day, with errors while somebody reports:")
+	if err := r.Frontier().Text(std.Out); err != nil {
 		return err
 	}
 	if err := r.Report().Write(folder, func() error { return ctx.Err() }); err != nil {
 		return files.Unwritten(folder, err)
 	}
-	in := func(name string) string { return filepath.Join(folder, name) }
-	fmt.Fprintf(std.Out, "wrote %s\n", in("report.html"))
-	switch {
-	case r.Promise == nil && r.Options.TargetKM == 0 && r.Options.TargetEpsilonDay == 0:
-		return nil
-	case r.Promise == nil:
+	fmt.Fprintf(std.Out, "\nwrote %s\n", filepath.Join(folder, "report.md"))
+	if r.Promise != nil {
+		if err := writeTuned(ctx, r, folder); err != nil {
+			return err
+		}
+		path := filepath.Join(folder, tunedConfig)
+		fmt.Fprintf(std.Out, "wrote %s with %s and %s (keep it secret)\n"+
+			"next: enter your brokers, group and topics, then run\n  geodither doctor -c %s\n\n",
+			path, tunedModel, tunedKey, path)
+	}
+	for _, paragraph := range r.Verdict() {
+		for _, line := range cli.Wrap(paragraph, cli.Columns) {
+			fmt.Fprintln(std.Out, line)
+		}
+	}
+	if r.Promise == nil && (r.Options.TargetKM > 0 || r.Options.TargetEpsilonDay > 0) {
 		return errNoChoice
 	}
+	return nil
+}
+
+// writeTuned writes the key, the model and the config of a choice.
+func writeTuned(ctx context.Context, r *tune.Result, folder string) error {
+	in := func(name string) string { return filepath.Join(folder, name) }
 	model, err := files.Prepare(ctx, in(tunedModel), r.Model)
 	if err != nil {
 		return err
@@ -311,46 +291,7 @@ func deliver(ctx context.Context, r *tune.Result, folder string, std cli.Streams
 	if err := model.Commit(); err != nil {
 		return err
 	}
-	if err := files.WriteWhole(in(tunedConfig), []byte(yamlOf(r))); err != nil {
-		return err
-	}
-	fmt.Fprintf(std.Out, `wrote %s
-wrote %s
-wrote %s: keep it as secret as the traces
-next: put your brokers, group and topics into the config. Stop what runs in that
-group under other settings first: both would release the same fixes. Then
-  geodither doctor -c %s
-  geodither run -c %s
-`, in(tunedConfig), in(tunedModel), in(tunedKey), in(tunedConfig), in(tunedConfig))
-	return nil
-}
-
-// printPlans prints the plans and the choice, for a terminal.
-func printPlans(out io.Writer, r *tune.Result) error {
-	say := func(text string) {
-		for _, line := range cli.Wrap(text, cli.Columns) {
-			fmt.Fprintln(out, line)
-		}
-		fmt.Fprintln(out)
-	}
-	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured the best of them on more "+
-		"of their days; %s held out of the choice.", len(r.Scouted),
-		cli.Quantity(int64(r.Users), "user"), cli.Quantity(int64(r.Held), "user")))
-	say("The best plan for each Σε a day, with the errors while somebody reports:")
-	if err := r.Frontier().Text(out); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	say("What the same records show of the past, median and mean, if a reader waits (\"geodither " +
-		"smooth\"). An attacker waits too.")
-	if err := r.Later().Text(out); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	for _, line := range r.Words() {
-		say(line)
-	}
-	return nil
+	return files.WriteWhole(in(tunedConfig), []byte(yamlOf(r)))
 }
 
 // yamlOf returns the config of the choice.
@@ -361,7 +302,7 @@ func yamlOf(r *tune.Result) string {
 		"# Configuration of \"geodither run -c FILE\", from \"geodither tune\". " +
 			"Relative paths are relative to this file.\n" +
 			"# deploy/geodither.yml of the project explains every key. What is measured " +
-			"on the traces is in report.html alone.\n",
+			"on the traces is in report.md alone.\n",
 	)
 	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step // in whole steps, at least a day
 	delta := fmt.Sprintf("  delta: %s\n", decimal(p.Delta))

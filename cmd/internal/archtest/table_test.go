@@ -8,7 +8,7 @@ const (
 	franz   = "github.com/twmb/franz-go"
 	goavro  = "github.com/linkedin/goavro/v2"
 	gonum   = "gonum.org/v1"
-	images  = "golang.org/x/image"
+	plot    = "gonum.org/v1/plot"
 	kafkaGo = "github.com/segmentio/kafka-go"
 	kfake   = "github.com/twmb/franz-go/pkg/kfake"
 	// jsonSchema validates documents by a JSON Schema.
@@ -138,7 +138,7 @@ var table = map[string]rule{
 		pure: true,
 	},
 	"mechanism/evaluation/report": {
-		ours: []string{"mechanism/grid"}, third: []string{images}, pure: true, // a font, and dots
+		third: []string{plot}, pure: true,
 	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,15 +54,4 @@ func (f *InputFlags) Open(
 		return nil, Usagef("name the traces to read with --in; - is standard input")
 	}
 	return traces.Open(ctx, paths, stdin, options)
-}
-
-// Words are the arguments that name the same paths and columns.
-func (f *InputFlags) Words(more []string) (words []string) {
-	for _, path := range slices.Concat(f.Paths, more) {
-		words = append(words, "--in", path)
-	}
-	for _, column := range slices.Sorted(maps.Keys(f.columns)) { // a name may hold a comma
-		words = append(words, "--columns", column+"="+f.columns[column])
-	}
-	return words
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
@@ -128,16 +127,4 @@ func NotAnInput(out string, inputs []string) error {
 		}
 	}
 	return nil
-}
-
-// CheckPicture returns an error now if a picture could not be drawn into a file later; an empty
-// path is none.
-func CheckPicture(path string) error {
-	switch {
-	case path == "":
-		return nil
-	case !strings.EqualFold(filepath.Ext(path), ".svg"):
-		return cli.Usagef("pictures are drawn as SVG: name a file that ends in .svg, not %s", path)
-	}
-	return CheckTarget(path)
 }

@@ -207,16 +207,16 @@ func learnedScores(adversary int, sees string) []score {
 }
 
 func showAdversaries(p *Page) {
-	all := long("adversaries", "data", "adversary", "sees", "from timestamp", "to timestamp",
+	all := numbers("adversaries", "data", "adversary", "sees", "from timestamp", "to timestamp",
 		"users", "metric")
 	for _, d := range p.Data {
 		got := p.Read(beliefs, watchedAt(d))
 		for w := range windows {
 			addLearned(all, d, got.Between(w, w+1), firstOf(d, w)+1, firstOf(d, w+1))
 		}
-		whole := long("", all.Columns[:len(all.Columns)-1]...)
+		whole := numbers("", all.Columns[:len(all.Columns)-1]...)
 		addLearned(whole, d, got.All(), 1, d.Timestamps)
-		p.Figure("adversaries-"+d.Name, overWindows(p, d, all.Where("data", d.Name)))
+		p.Add(overWindows(p, d, all.Where("data", d.Name)))
 		p.Table("adversaries-"+d.Name,
 			d.Title+": over whole traces, with 95 % confidence over users.",
 			whole.Pivot(
@@ -243,32 +243,29 @@ func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 // firstOf returns the first timestamp of a window, from 0.
 func firstOf(d *Data, window int) int { return (window*d.Timestamps + windows - 1) / windows }
 
-// overWindows draws three panels for each metric, by what adversaries see.
-func overWindows(p *Page, d *Data, t *report.Table) *report.Figure {
-	f := &report.Figure{
-		Title: d.Title + ": what adversaries know over time", Columns: 3, PanelWidth: 4,
-		PanelHeight: 2.5,
-		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bands: "+
-			"95 %% confidence over users. The best guess is the mean of the belief.",
+// overWindows draws a panel for each metric and what adversaries see.
+func overWindows(p *Page, d *Data, t *report.Table) *report.Chart {
+	chart := &report.Chart{
+		Name: "adversaries-" + d.Name, Title: d.Title + ": what adversaries know over time",
+		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bars: 95 %% "+
+			"confidence over users. The best guess is the mean of the belief.",
 			len(beliefs.Chosen(p.Study, d)), Fixed.Epsilon, Fixed.Delta),
 	}
 	for _, m := range learnedScores(0, seesReleases) {
 		for _, sees := range sights {
-			panel := &report.Lines{
-				Title: "who sees " + sees, X: timeAxis(d, d.Timestamps),
-				Y: report.Axis{Label: m.axis, Log: m.log, Zero: true},
-				Series: t.Where("metric", m.name).Where("sees", sees).
-					Lines("adversary", timestamps, nil),
-			}
-			f.Panels = append(f.Panels, panel)
+			rows := t.Where("metric", m.name).Where("sees", sees)
+			chart.Panels = append(chart.Panels, report.Panel{
+				Title: "who sees " + sees, X: timeAxis(d), Y: m.y(),
+				Series: rows.Lines("adversary", timestamps, nil),
+			})
 		}
 	}
-	return f
+	return chart
 }
 
 // Adversary is somebody who sees all releases of a user and the times of reports, and knows how
 // releases are made: at each timestamp those so far, or at the end all of them. Its text is its
-// name in figures.
+// name in charts.
 type Adversary string
 
 // The adversaries. The paper's knows M.

@@ -6,11 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 // said is everything that a report says and tabulates.
@@ -28,8 +26,8 @@ func said(r *report.Report) (all []string) {
 				for _, row := range part.Rows {
 					all = append(all, fmt.Sprint(row))
 				}
-			case *report.Figure:
-				all = append(all, part.Name, fmt.Sprintf("%+v", *part))
+			case *report.Chart:
+				all = append(all, fmt.Sprintf("%+v", *part))
 			}
 		}
 	}
@@ -43,16 +41,6 @@ func carried(t *testing.T, chosen []Experiment, r Run) []string {
 		t.Fatal(err)
 	}
 	return said(got)
-}
-
-// same compares what is said; figures are compared by what their tables say, since they print as
-// addresses.
-func same(a, b []string) bool {
-	noPointers := func(list []string) []string {
-		return slices.DeleteFunc(slices.Clone(list),
-			func(s string) bool { return len(s) > 200 && s[0] == '{' })
-	}
-	return slices.Equal(noPointers(a), noPointers(b))
 }
 
 // TestResume: the report does not depend on the number of goroutines, nor on whether the study was
@@ -82,7 +70,7 @@ func TestResume(t *testing.T) {
 			},
 		})
 		if err == nil {
-			if !same(whole, said(got)) || last.Done != last.Total || round < 2 {
+			if !slices.Equal(whole, said(got)) || last.Done != last.Total || round < 2 {
 				t.Errorf("after %d rounds it ends at %+v, or reports something else", round, last)
 			}
 			return
@@ -118,7 +106,7 @@ func TestDamagedPiece(t *testing.T) {
 		kept = p.Kept
 		return nil
 	}})
-	if kept != len(found)-1 || !same(whole, again) {
+	if kept != len(found)-1 || !slices.Equal(whole, again) {
 		t.Errorf("%d of %d pieces were taken", kept, len(found))
 	}
 }
@@ -171,73 +159,5 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := Choose([]string{"overtime"}); err == nil {
 		t.Error("an experiment that does not exist is chosen")
-	}
-}
-
-// TestOpening: a report opens with the least error at each Σε of a trace, which its tables have
-// too, and says what it means; without such a measurement it opens with the data.
-func TestOpening(t *testing.T) {
-	got, err := Carry(testStudy(t), []Experiment{parameters}, Run{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := got.Sections[0]
-	words, figure := fmt.Sprint(first.Parts[0]), first.Parts[1].(*report.Figure)
-	lines := figure.Panels[0].(*report.Lines).Series
-	if first.Title != "What this means" || !strings.Contains(words, "without any release") ||
-		strings.Count(words, ". ") != 2 || len(lines) != 3 || !lines[1].Reference ||
-		!lines[2].Guide {
-		t.Fatalf("the report opens with %s: %s, %+v", first.Title, words, lines)
-	}
-	section := got.Sections[2].Parts
-	all := section[len(section)-1].(*report.Table).Where("model", "popular").
-		Where("metric", "estimate").Where("delta", Fixed.Delta)
-	least := map[any]float64{}
-	for _, row := range all.Rows {
-		epsilon, value := row[3], row[len(row)-1].(report.Band).Value
-		if old, known := least[epsilon]; !known || value < old {
-			least[epsilon] = value
-		}
-	}
-	n := 0
-	for i, x := range lines[0].X {
-		for epsilon, value := range least {
-			if epsilon, ok := epsilon.(float64); ok && near(x/lines[0].X[0],
-				epsilon/testStudy(t).Options.Epsilons[0]) {
-				n++
-				if value != lines[0].Y[i] {
-					t.Errorf("at ε = %g the error is %g, and %g in the table", epsilon,
-						lines[0].Y[i], value)
-				}
-			}
-		}
-	}
-	if n != len(testStudy(t).Options.Epsilons) || lines[1].Y[0] != least[nil] {
-		t.Errorf("%d sums of ε, and blind is %g, not %g", n, lines[1].Y[0], least[nil])
-	}
-	// Each data set is named with settings of its own, and δ where the mechanism has one.
-	other := testData(t)
-	other.Name, other.Title, other.ID = "others", "Others", "others"
-	two, err := New([]*Data{testData(t), other}, testStudy(t).Options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err = Carry(two, []Experiment{parameters}, Run{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all := said(got); !slices.ContainsFunc(all, func(text string) bool {
-		return strings.Contains(text, "#mechanism=codebook&epsilon=1 (Wanderers); "+
-			"#mechanism=codebook&epsilon=1 (Others).")
-	}) {
-		t.Errorf("the page is told of one data set alone: %q", all[:8])
-	}
-	tight := reached{Point: popular(nil, Tight, 2, .1)}
-	if at := tight.fragment(); at != "#mechanism="+law.LaplaceTight+"&epsilon=2&delta=0.1" {
-		t.Errorf("the page is told %s", at)
-	}
-	got, err = Carry(testStudy(t), []Experiment{adversaries}, Run{Workers: 2})
-	if err != nil || got.Sections[0].Title != "What was measured" {
-		t.Errorf("a report of adversaries alone opens with %v, %v", got.Sections[0].Title, err)
 	}
 }

@@ -121,6 +121,9 @@ type score struct {
 	log      bool    // spans powers of ten
 }
 
+// y is the axis of the score in a chart.
+func (m score) y() report.Axis { return report.Axis{Label: m.axis, Log: m.log} }
+
 func (m score) of(s Sample) report.Band {
 	b := s.Mean(func(sums Sums) float64 {
 		if m.per != 0 {
@@ -136,10 +139,8 @@ func (m score) of(s Sample) report.Band {
 
 // The paper's metrics and the estimate's distance.
 var (
-	setScore   = score{name: "set", axis: "|ΔX|, cells", quantity: setSize, log: true}
-	driftScore = score{
-		name: "drift", axis: "drift ratio, share of timestamps", quantity: drifted, log: true,
-	}
+	setScore     = score{name: "set", axis: "|ΔX|, cells", quantity: setSize, log: true}
+	driftScore   = score{name: "drift", axis: "drift, share of timestamps", quantity: drifted}
 	releaseScore = score{
 		name: "release", axis: "release to truth (rms), km", quantity: release2, root: true,
 		log: true,
@@ -150,9 +151,6 @@ var (
 )
 
 var errorScores = []score{setScore, driftScore, releaseScore, estimateScore}
-
-// mean is the mean of a quantity.
-func mean(quantity int, s Sample) report.Band { return score{quantity: quantity}.of(s) }
 
 // axes are what scores are called where people read them.
 func axes(scores []score) map[string]string {

@@ -88,9 +88,12 @@ func testData(tb testing.TB) *Data {
 func testStudy(tb testing.TB) *Study {
 	tb.Helper()
 	s, err := New([]*Data{testData(tb)}, Options{
-		Seed: 3, Also: Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1},
-		Deltas:            []float64{.01, .1},
-		MechanismEpsilons: []float64{1, 4}, MechanismDeltas: []float64{.01, .3}, Tool: "test",
+		Also: Alsos(), Tool: "test",
+		Extent: Extent{
+			Seed: 3, TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1},
+			Deltas:            []float64{.01, .1},
+			MechanismEpsilons: []float64{1, 4}, MechanismDeltas: []float64{.01, .3},
+		},
 	})
 	if err != nil {
 		tb.Fatal(err)

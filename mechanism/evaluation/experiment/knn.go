@@ -144,13 +144,13 @@ const (
 )
 
 func showKNN(p *Page) {
-	all := long("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'", "metric")
+	all := numbers("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'", "metric")
 	for _, d := range p.Data {
 		for _, at := range askedFrom(p.Study, d) {
 			addAnswers(all, at, p.Read(neighbours, at).All())
 		}
 		t := all.Where("data", d.Name)
-		p.Figure("knn-"+d.Name, foundFrom(p, d, t.Where("asked from", fromRelease, nil)))
+		p.Add(foundFrom(p, d, t.Where("asked from", fromRelease, nil)))
 		recalls := t.Where("metric", recall)
 		few := recalls.Equal("k", "k'").Where("k", 1, fixedK, 50)
 		few.Rows = append(few.Rows, recalls.Where("k", fixedK).Where("k'", 100).Rows...)
@@ -187,40 +187,26 @@ func addAnswers(t *report.Table, at Point, s Sample) {
 	}
 }
 
-// foundFrom draws what is found from releases: a row of panels for each setting.
-func foundFrom(p *Page, d *Data, t *report.Table) *report.Figure {
-	f := &report.Figure{
-		Title: d.Title + ": nearest places found from releases", Columns: 3, PanelWidth: 3.5,
-		PanelHeight: 2.8, Note: p.bands(len(p.Traces(d))),
+// foundFrom draws what is found from releases at each setting: as many answers as wanted, and the
+// recall of more of them.
+func foundFrom(p *Page, d *Data, t *report.Table) *report.Chart {
+	chart := &report.Chart{
+		Name: "knn-" + d.Name, Title: d.Title + ": nearest places found from releases",
+		Note: p.bands(len(p.Traces(d))),
 	}
-	nearest := fmt.Sprintf("the nearest %d wanted", fixedK)
 	for _, at := range askedAt {
-		rows := t.Where("epsilon", at.Epsilon, nil)
-		five := rows.Where("k", fixedK)
-		for _, question := range []struct {
-			title, x, y string
-			rows        *report.Table
-		}{
-			{
-				"as many answers as wanted", "k = k', places", "precision = recall, share",
-				rows.Where("metric", precision).Equal("k", "k'"),
-			},
-			{
-				nearest, "answers k', places", "precision, share of the answers",
-				five.Where("metric", precision),
-			},
-			{
-				nearest, "answers k', places", "recall, share of the wanted",
-				five.Where("metric", recall),
-			},
+		recalls := t.Where("epsilon", at.Epsilon, nil).Where("metric", recall)
+		for title, rows := range []*report.Table{
+			recalls.Equal("k", "k'"), recalls.Where("k", fixedK),
 		} {
-			f.Panels = append(f.Panels, &report.Lines{
-				Title:  fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title),
-				X:      report.Axis{Label: question.x, Log: true},
-				Y:      report.Axis{Label: question.y, Zero: true},
-				Series: styled(question.rows.Lines("mechanism", []string{"k'"}, nil)),
+			chart.Panels = append(chart.Panels, report.Panel{
+				Title: fmt.Sprintf("ε = %g, ", at.Epsilon) +
+					[]string{"k = k'", fmt.Sprintf("k = %d", fixedK)}[title],
+				X:      report.Axis{Label: "answers k', places", Log: true},
+				Y:      report.Axis{Label: "recall, share of the wanted"},
+				Series: rows.Lines("mechanism", []string{"k'"}, nil),
 			})
 		}
 	}
-	return f
+	return chart
 }

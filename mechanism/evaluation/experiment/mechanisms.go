@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
@@ -31,17 +30,7 @@ var mechanisms = Experiment{
 		}
 		return pieces
 	},
-	Show: func(p *Page) {
-		all := long("mechanisms", "data", "mechanism", "epsilon", "delta", "metric")
-		for _, d := range p.Data {
-			c := &contest{
-				Page: p, data: d, all: all, best: long("", "epsilon", "mechanism", "metric"),
-			}
-			c.addTraces()
-			c.show()
-		}
-		p.Add(all)
-	},
+	Show: showMechanisms,
 }
 
 // contenders are the mechanisms that are compared.
@@ -122,89 +111,76 @@ func logFactor(e *mechanism.Emission, a, b grid.Cell) float64 {
 }
 
 // The metrics of the section.
-const (
-	estimateMetric = "estimate"
-	factorMetric   = "factor between neighbours"
-	apartMetric    = "neighbours told apart"
+var (
+	factorScore = score{
+		name: "factor between neighbours", axis: "factor between neighbours, mean ln",
+		quantity: logFactors,
+	}
+	apartScore = score{name: "neighbours told apart", quantity: toldApart}
 )
 
-// contest is all mechanisms on one data set.
-type contest struct {
-	*Page
-	data *Data
-	all  *report.Table // every number, of all data sets
-	best *report.Table // each mechanism at its best δ
+func showMechanisms(p *Page) {
+	all := numbers("mechanisms", "data", "mechanism", "epsilon", "delta", "metric")
+	for _, d := range p.Data {
+		best := numbers("", "epsilon", "mechanism", "metric") // each mechanism at its best δ
+		for _, v := range contenders {
+			for _, epsilon := range p.Options.MechanismEpsilons {
+				addBest(p, all, best, contending(p.Study, d, v, epsilon))
+			}
+		}
+		alone := estimateScore.of(errorsAt(p, blindAt(d)))
+		all.Add(d.Name, blind, nil, nil, estimateScore.name, alone)
+		best.Add(nil, blind, estimateScore.name, alone)
+		name, epsilons := "mechanisms-"+d.Name, p.Options.MechanismEpsilons
+		p.Add(&report.Chart{
+			Name: name, Title: d.Title + ": all mechanisms",
+			Note: fmt.Sprintf("Whole traces, %d users, %d runs each, every mechanism at its best δ "+
+				"of %v. Bars: 95 %% confidence over users.", len(p.Traces(d)), p.Options.Runs,
+				p.Options.MechanismDeltas),
+			Panels: []report.Panel{{
+				X: report.Axis{Label: axes(nil)["epsilon"] + ", natural log", Log: true},
+				Y: estimateScore.y(),
+				Series: best.Where("metric", estimateScore.name).
+					Lines("mechanism", []string{"epsilon"}, epsilons),
+			}},
+		})
+		p.Table(name, d.Title+": every mechanism at its best δ, with 95 % confidence.",
+			best.Pivot([]string{"epsilon", "mechanism"}, "metric",
+				axes([]score{estimateScore, factorScore})))
+	}
+	p.Add(all)
 }
 
-// addTraces adds what is measured on whole traces: of each mechanism at an ε each δ, and the one of
-// the smallest error.
-func (c *contest) addTraces() {
-	for _, v := range contenders {
-		for _, epsilon := range c.Options.MechanismEpsilons {
-			var best Point
-			var least float64
-			for _, at := range contending(c.Study, c.data, v, epsilon) {
-				c.measured(at, func(metric string, band report.Band) {
-					c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, metric, band)
-				})
-				// δ ascend: of equals the smaller one stays.
-				if err := c.estimate(at).Value; best.Data == nil || err < least {
-					best, least = at, err
-				}
-			}
-			delta := any(best.Delta)
-			if v == Codebook {
-				delta = "any"
-			}
-			c.best.Add(epsilon, v.Label(), "best δ", delta)
-			c.measured(best, func(metric string, band report.Band) {
-				c.best.Add(epsilon, v.Label(), metric, band)
-			})
+// addBest adds the metrics of a mechanism at an ε and each δ, and at the δ of the smallest error.
+func addBest(p *Page, all, best *report.Table, points []Point) {
+	var least Point
+	for _, at := range points {
+		for _, row := range measuredAt(p, at) {
+			all.Add(at.Data.Name, at.Label(), at.Epsilon, at.Delta, row[0], row[1])
+		}
+		// δ ascend: of equals the smaller one stays.
+		if least.Data == nil || estimateScore.of(errorsAt(p, at)).Value <
+			estimateScore.of(errorsAt(p, least)).Value {
+			least = at
 		}
 	}
-	alone := c.estimate(blindAt(c.data))
-	c.all.Add(c.data.Name, blind, nil, nil, estimateMetric, alone)
-	c.best.Add(nil, blind, estimateMetric, alone)
-}
-
-// estimate is the error of a point on whole traces.
-func (c *contest) estimate(at Point) report.Band { return estimateScore.of(errorsAt(c.Page, at)) }
-
-// measured adds the metrics of a mechanism at a setting on whole traces.
-func (c *contest) measured(at Point, add func(metric string, band report.Band)) {
-	add(estimateMetric, c.estimate(at))
-	if tellsNeighbours(at.Variant) {
-		pairs := c.Read(neighbourFactors, at).All()
-		add(factorMetric, mean(logFactors, pairs))
-		add(apartMetric, mean(toldApart, pairs))
+	delta := any(least.Delta)
+	if least.Variant == Codebook {
+		delta = "any"
+	}
+	best.Add(least.Epsilon, least.Label(), "best δ", delta)
+	for _, row := range measuredAt(p, least) {
+		best.Add(least.Epsilon, least.Label(), row[0], row[1])
 	}
 }
 
-// show draws the error over ε.
-func (c *contest) show() {
-	d, epsilons := c.data, c.Options.MechanismEpsilons
-	name := "mechanisms-" + d.Name
-	c.Figure(name, &report.Figure{
-		Title: d.Title + ": all mechanisms", PanelWidth: 4.6, PanelHeight: 3.2,
-		Note: fmt.Sprintf("Whole traces, %d users, %d runs each, every mechanism at its best δ of "+
-			"%s. Bands: 95 %% confidence over users.",
-			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas)),
-		Panels: []report.Panel{&report.Lines{
-			Title: "whole traces",
-			X:     report.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons},
-			Y:     report.Axis{Label: estimateScore.axis, Zero: true},
-			Series: styled(c.best.Where("metric", estimateMetric).
-				Lines("mechanism", []string{"epsilon"}, epsilons)),
-		}},
-	})
-	c.Table(name, d.Title+": every mechanism at its best δ, with 95 % confidence.",
-		c.best.Pivot([]string{"epsilon", "mechanism"}, "metric", map[string]string{
-			"epsilon": "ε", estimateMetric: estimateScore.axis,
-			factorMetric: "factor between neighbours, mean ln",
-		}))
-}
-
-// listed writes numbers with commas.
-func listed(values []float64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(values), " ", ", "), "[]")
+// measuredAt returns the metrics of a point on whole traces, with their values.
+func measuredAt(p *Page, at Point) []report.Row {
+	rows := []report.Row{{estimateScore.name, estimateScore.of(errorsAt(p, at))}}
+	if tellsNeighbours(at.Variant) {
+		pairs := p.Read(neighbourFactors, at).All()
+		rows = append(rows, report.Row{factorScore.name, factorScore.of(pairs)},
+			report.Row{apartScore.name, apartScore.of(pairs)})
+	}
+	return rows
 }

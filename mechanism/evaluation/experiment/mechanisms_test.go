@@ -109,7 +109,7 @@ func TestMechanismsBestDelta(t *testing.T) {
 	for _, epsilon := range s.Options.MechanismEpsilons {
 		at := all.Where("epsilon", epsilon)
 		for _, label := range []string{"lattice", "PIM", "LM, tight", "LM"} {
-			rows := at.Where("mechanism", label).Where("metric", estimateMetric).Rows
+			rows := at.Where("mechanism", label).Where("metric", estimateScore.name).Rows
 			least := slices.MinFunc(rows, func(a, b report.Row) int {
 				return cmp.Compare(value(a), value(b))
 			})
@@ -120,8 +120,8 @@ func TestMechanismsBestDelta(t *testing.T) {
 			}
 		}
 		codebook := at.Where("mechanism", "codebook")
-		factor := value(codebook.Where("metric", factorMetric).Rows[0])
-		apart := value(codebook.Where("metric", apartMetric).Rows[0])
+		factor := value(codebook.Where("metric", factorScore.name).Rows[0])
+		apart := value(codebook.Where("metric", apartScore.name).Rows[0])
 		if !near(factor, epsilon*apart) {
 			t.Errorf("a codebook's factor between neighbours is %g at a share of %g", factor, apart)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
-	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // overTime is many runs of a single trace, timestamp by timestamp.
@@ -20,20 +19,7 @@ var overTime = Experiment{
 	},
 	Show: func(p *Page) {
 		for _, d := range followable(p.Study) {
-			x := &followed{Page: p, data: d, trace: longestFollowed(d)[0]}
-			name := "over-time-" + d.Name
-			each := x.scores(1)
-			each.Name, each.Long = name+"-timestamps", true
-			each.Caption = d.Title + ": every timestamp, over the runs."
-			p.Figure(name+"-map", x.trajectory())
-			p.Figure(name, x.figure(each))
-			whole := x.scores(len(x.trace.Steps))
-			caption := fmt.Sprintf("%s, over the whole trace of %d timestamps in %d different "+
-				"cells, with 95 %% confidence over runs.", d.Title, len(x.trace.Steps),
-				x.trace.Distinct())
-			p.Table(name, caption,
-				whole.Pivot([]string{"mechanism"}, "metric", axes(errorScores)))
-			p.Add(each)
+			showFollowed(p, d, longestFollowed(d)[0])
 		}
 	},
 }
@@ -67,22 +53,40 @@ func longestFollowed(d *Data) []Trace {
 	})}
 }
 
-// followed is the section on one data set.
-type followed struct {
-	*Page
-	data  *Data
-	trace Trace
+// showFollowed shows a trace and its releases on the map, and the scores over time.
+func showFollowed(p *Page, d *Data, t Trace) {
+	name, n := "over-time-"+d.Name, len(t.Steps)
+	p.Add(trajectory(p, name+"-map", d, t))
+	width := max(1, n/windows)
+	chart := &report.Chart{
+		Name: name, Title: fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title,
+			Fixed.Epsilon, Fixed.Delta),
+		Note: fmt.Sprintf("One trace of %d timestamps, %d runs. Values are means over the runs and "+
+			"over windows of %d timestamps. Bars: 95 %% confidence over further runs; none where "+
+			"no two differ. blind: no release.", n, p.Options.TimeRuns, width),
+	}
+	for _, m := range errorScores {
+		rows := overWindowsOf(p, d, width).Where("metric", m.name)
+		chart.Panels = append(chart.Panels, report.Panel{
+			X: timeAxis(d), Y: m.y(), Series: rows.Lines("mechanism", timestamps, nil),
+		})
+	}
+	p.Add(chart)
+	caption := fmt.Sprintf("%s, over the whole trace of %d timestamps in %d different cells, with "+
+		"95 %% confidence over runs.", d.Title, n, t.Distinct())
+	p.Table(name, caption,
+		overWindowsOf(p, d, n).Pivot([]string{"mechanism"}, "metric", axes(errorScores)))
+	p.Table(name+"-timestamps", d.Title+": every timestamp, over the runs.",
+		overWindowsOf(p, d, 1))
 }
 
-func (x *followed) points() []Point { return x.Ways(Case{x.data, Popular}, Fixed) }
-
-// scores are those over windows of so many timestamps.
-func (x *followed) scores(width int) *report.Table {
-	t := long("", "from timestamp", "to timestamp", "mechanism", "metric")
-	for _, at := range x.points() {
-		windows := x.Read(timeline, at)
-		for from := 0; from+width <= windows.Len(); from += width {
-			sample := windows.Between(from, from+width)
+// overWindowsOf returns the scores over windows of so many timestamps.
+func overWindowsOf(p *Page, d *Data, width int) *report.Table {
+	t := numbers("", "from timestamp", "to timestamp", "mechanism", "metric")
+	for _, at := range p.Ways(Case{d, Popular}, Fixed) {
+		read := p.Read(timeline, at)
+		for from := 0; from+width <= read.Len(); from += width {
+			sample := read.Between(from, from+width)
 			for _, m := range errorScores {
 				t.Add(from+1, from+width, at.Label(), m.name, m.of(sample))
 			}
@@ -91,80 +95,30 @@ func (x *followed) scores(width int) *report.Table {
 	return t
 }
 
-// figure draws the metrics over time.
-func (x *followed) figure(each *report.Table) *report.Figure {
-	n := len(x.trace.Steps)
-	width := max(1, n/windows)
-	f := &report.Figure{
-		Title: fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", x.data.Title, Fixed.Epsilon,
-			Fixed.Delta),
-		Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: fmt.Sprintf("One trace of %d timestamps, %d runs. |ΔX| is the mean over the runs at "+
-			"each timestamp; the others are over the runs and windows of %d. Bands: 95 %% "+
-			"confidence over further runs; none where no two differ. blind: no release.",
-			n, x.Options.TimeRuns, width),
-	}
-	wide := x.scores(width)
-	for _, m := range errorScores {
-		t := wide
-		if m.name == setScore.name {
-			t = each
-		}
-		panel := &report.Lines{
-			X:      timeAxis(x.data, n),
-			Y:      report.Axis{Label: m.axis, Log: m.log && m.name != driftScore.name, Zero: true},
-			Series: styled(t.Where("metric", m.name).Lines("mechanism", timestamps, nil)),
-		}
-		if m.name == driftScore.name {
-			panel.Series = append(panel.Series, driftGuide([]float64{1, float64(n)}, Fixed.Delta))
-		}
-		f.Panels = append(f.Panels, panel)
-	}
-	return f
-}
-
-// trajectory is the map of the trace and of its releases. The view of the releases holds the map
-// and the inner nine tenths of LM's on each axis, which reach furthest.
-func (x *followed) trajectory() *report.Figure {
-	d := x.data
-	whole := report.Series{Name: "true place", Reference: true}
-	for _, c := range x.trace.Cells {
+// trajectory draws the trace, and the releases of the first run of the paper's mechanisms.
+func trajectory(p *Page, name string, d *Data, t Trace) *report.Chart {
+	whole := report.Series{Name: "true place"}
+	for _, c := range t.Cells {
 		at := d.Grid.Centre(c)
 		whole.X, whole.Y = append(whole.X, at.X), append(whole.Y, at.Y)
 	}
-	f := &report.Figure{
-		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
-		Note: fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of "+
-			"cells. The grey frame is the map. Some releases lie further away.",
-			Fixed.Epsilon, Fixed.Delta),
-		Panels: []report.Panel{
-			&report.Map{Title: "true trace", Grid: d.Grid, Series: []report.Series{whole}},
-		},
+	chart := &report.Chart{
+		Name: name, Title: d.Title + ": one trace and its releases in one run",
+		Note: fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of cells. "+
+			"Kilometres are from the map's south-west corner.", Fixed.Epsilon, Fixed.Delta),
 	}
-	var view [2]grid.Point
-	for i, v := range []Variant{LM, PIM} {
-		released := report.Series{Name: v.Label(), NoLine: true}
-		for _, s := range x.Read(timeline, Point{
+	for _, v := range []Variant{LM, PIM} {
+		released := report.Series{Name: v.Label(), Points: true}
+		for _, s := range p.Read(timeline, Point{
 			Case: Case{d, Popular}, Variant: v, Setting: Fixed,
-		})[0] { // the first run
+		})[0] {
 			released.X = append(released.X, s.Of[placeX])
 			released.Y = append(released.Y, s.Of[placeY])
 		}
-		if side := d.Grid.CellKM(); i == 0 {
-			view[0].X, view[1].X = inner(released.X, float64(d.Grid.Width())*side)
-			view[0].Y, view[1].Y = inner(released.Y, float64(d.Grid.Height())*side)
-		}
-		f.Panels = append(f.Panels, &report.Map{
-			Title: v.Label() + ", released in one run", Grid: d.Grid, View: view,
-			Series: append(styled([]report.Series{released}), whole),
+		chart.Panels = append(chart.Panels, report.Panel{
+			Title: v.Label(), Series: []report.Series{released, whole},
+			X: report.Axis{Label: "east, km"}, Y: report.Axis{Label: "north, km"},
 		})
 	}
-	return f
-}
-
-// inner are the ends of the inner nine tenths of some values and of a map's side.
-func inner(values []float64, length float64) (low, high float64) {
-	sorted := slices.Sorted(slices.Values(values))
-	cut := len(sorted) / 20
-	return min(-.05*length, sorted[cut]), max(1.05*length, sorted[len(sorted)-1-cut])
+	return chart
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestReadable: every axis says what is on it and in which unit, every series has a name, every
-// figure a title, a note and a caption of its own, every table a caption and a name for each
+// chart a title, a note and a caption of its own, every table a caption and a name for each
 // column, and every section begins with words.
 func TestReadable(t *testing.T) {
 	got, err := Carry(testStudy(t), All(), Run{Workers: 2})
@@ -24,7 +24,7 @@ func TestReadable(t *testing.T) {
 		}
 		for _, part := range section.Parts {
 			switch part := part.(type) {
-			case *report.Figure:
+			case *report.Chart:
 				if captions[part.Title] || part.Title == "" || part.Note == "" {
 					t.Errorf("%s: the title %q is another one's, or there is no title or note",
 						part.Name, part.Title)
@@ -42,7 +42,7 @@ func TestReadable(t *testing.T) {
 		}
 	}
 	if len(captions) < 8 {
-		t.Errorf("only %d figures", len(captions))
+		t.Errorf("only %d charts", len(captions))
 	}
 }
 
@@ -52,35 +52,15 @@ var unit = regexp.MustCompile(`, |\(|vehicles|probability|correlation|coverage|s
 
 func readable(t *testing.T, name string, panel report.Panel) {
 	t.Helper()
-	switch panel := panel.(type) {
-	case *report.Lines:
-		for _, axis := range []report.Axis{panel.X, panel.Y} {
-			if !unit.MatchString(axis.Label) {
-				t.Errorf("%s: the axis %q has no unit", name, axis.Label)
-			}
-		}
-		for _, series := range panel.Series {
-			if series.Name == "" {
-				t.Errorf("%s: a series without a name", name)
-			}
-		}
-	case *report.Map:
-		for _, series := range panel.Series {
-			if series.Name == "" || panel.Title == "" {
-				t.Errorf("%s: a map or something on it without a name", name)
-			}
+	for _, axis := range []report.Axis{panel.X, panel.Y} {
+		if !unit.MatchString(axis.Label) {
+			t.Errorf("%s: the axis %q has no unit", name, axis.Label)
 		}
 	}
-}
-
-// TestLooks: no two variants look the same.
-func TestLooks(t *testing.T) {
-	seen := map[int]string{}
-	for _, v := range variants {
-		if other := seen[v.look]; other != "" {
-			t.Errorf("%s looks like %s", v.label, other)
+	for _, series := range panel.Series {
+		if series.Name == "" {
+			t.Errorf("%s: a series without a name", name)
 		}
-		seen[v.look] = v.label
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -40,14 +39,7 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 		return nil, err
 	}
 	out := &report.Report{Title: "Experiments on releases of locations"}
-	opening, data := &Page{Study: s, Results: results}, &Page{Study: s}
-	if meaning(opening, experiments); opening.err != nil {
-		return nil, opening.err
-	}
-	if len(opening.parts) > 0 {
-		out.Sections = append(out.Sections,
-			report.Section{Title: "What this means", Parts: opening.parts})
-	}
+	data := &Page{Study: s}
 	for _, paragraph := range append(words("preface"), words("data")...) {
 		data.Add(report.Text(paragraph))
 	}
@@ -143,32 +135,24 @@ func (p *Page) Read(w *Walks, at Point) Windows {
 // Add adds parts.
 func (p *Page) Add(parts ...report.Part) { p.parts = append(p.parts, parts...) }
 
-// Figure adds a figure.
-func (p *Page) Figure(name string, f *report.Figure) {
-	f.Name = name
-	p.Add(f)
-}
-
 // Table adds a table to read, whose rows are projections of others.
 func (p *Page) Table(name, caption string, t *report.Table) {
-	t.Name, t.Caption, t.Long = name, caption, false
+	t.Name, t.Caption = name, caption
 	p.Add(t)
 }
 
-// long returns a table of all numbers of the section, which is only in its file. Its last column is
-// the value. The caller adds it when it has all its rows.
-func long(name string, columns ...string) *report.Table {
+// numbers returns a table of all numbers of a section. Its last column is the value. The caller
+// adds it when it has all its rows.
+func numbers(name string, columns ...string) *report.Table {
 	return &report.Table{
-		Name: name, Long: true, Caption: "Every number of the section.",
-		Columns: append(columns, "value"),
+		Name: name, Caption: "Every number of the section.", Columns: append(columns, "value"),
 	}
 }
 
-// bands says what the bands of a figure are, over so many users.
+// bands says what the bars of a chart are, over so many users.
 func (p *Page) bands(users int) string {
-	return fmt.Sprintf("Users: %d; runs of each: %d. Bands, and bars where one would have no "+
-		"width: 95 %% confidence over users; none where no two differ. blind: no release.", users,
-		p.Options.Runs)
+	return fmt.Sprintf("Users: %d; runs of each: %d. Bars: 95 %% confidence over users; none where "+
+		"no two differ. blind: no release.", users, p.Options.Runs)
 }
 
 // windows is into how many equal parts of a trace drift, distances and beliefs are averaged for
@@ -178,37 +162,10 @@ const windows = 25
 // timestamps are the columns between which a window of time lies.
 var timestamps = []string{"from timestamp", "to timestamp"}
 
-// timeAxis is the axis of the timestamps of a trace, the same in every panel.
-func timeAxis(d *Data, timestamps int) report.Axis {
-	step := "steps of " + d.Step.String()
+// timeAxis is the axis of the timestamps of a trace.
+func timeAxis(d *Data) report.Axis {
 	if d.EveryFix {
-		step = "check-ins"
+		return report.Axis{Label: "timestamp (check-ins)"}
 	}
-	return report.Axis{
-		Label: fmt.Sprintf("timestamp (%s)", step), Min: 1, Max: float64(max(timestamps, 2)),
-	}
-}
-
-// styled gives lines the look that their name has in every figure.
-func styled(lines []report.Series) []report.Series {
-	for i := range lines {
-		lines[i].Reference = lines[i].Name == blind
-		for _, k := range variants {
-			if k.label == lines[i].Name {
-				lines[i].Look = k.look
-			}
-		}
-	}
-	return lines
-}
-
-// driftGuide is the drift that a right M has at most, on average.
-func driftGuide(x []float64, delta ...float64) report.Series {
-	guide := report.Series{
-		Name: "δ: the drift that a right M has at most, on average", X: x, Y: delta, Guide: true,
-	}
-	if len(delta) == 1 {
-		guide.Y = slices.Repeat(delta, len(x))
-	}
-	return guide
+	return report.Axis{Label: fmt.Sprintf("timestamp (steps of %s)", d.Step)}
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,62 +9,51 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// Options say how much is measured. The zero value of each field means its default.
+// Options say what is measured, and how much.
 type Options struct {
-	// Seed makes a study repeatable: the same seed, data, options and program give the same report.
-	Seed uint64
-	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
-	Quick bool
-	// Also lists what is drawn beside the paper's two mechanisms; see [Alsos].
+	Extent
+	// Also lists what is measured beside the paper's two mechanisms; see [Alsos].
 	Also []string
-	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters,
-	// default 1: users differ more than runs.
-	TimeRuns, Runs int
-	// MaxUsers bounds the traces over parameters, default 100 (quick: 6), as many as the paper has.
-	MaxUsers int
-	// Epsilons and Deltas are what is swept, while the other one stays as in [Fixed].
-	Epsilons, Deltas []float64
-	// MechanismEpsilons and MechanismDeltas are what all mechanisms are compared at, each at its
-	// best δ: default 1, 2, 4 and 6 (quick: 1 and 4), and .01, .1, .3, .5 and .7 (quick: .01, .3
-	// and .7).
-	MechanismEpsilons, MechanismDeltas []float64
 	// Tool is the program's name and version: what it has measured is not taken for what another
 	// one would.
 	Tool string
 }
 
-func (o Options) withDefaults() Options {
-	of := func(full, quick int) int {
-		if o.Quick {
-			return quick
-		}
-		return full
-	}
-	o.TimeRuns, o.Runs = cmp.Or(o.TimeRuns, of(20, 6)), cmp.Or(o.Runs, 1)
-	o.MaxUsers = cmp.Or(o.MaxUsers, of(100, 6))
-	for _, list := range []struct {
-		to          *[]float64
-		full, quick []float64
-	}{
-		{&o.Epsilons, []float64{.1, .2, .5, 1, 1.5, 2}, []float64{.1, .5, 2}},
-		{&o.Deltas, []float64{.001, .003, .01, .03, .1}, []float64{.001, .01, .1}},
-		{&o.MechanismEpsilons, []float64{1, 2, 4, 6}, []float64{1, 4}},
-		{&o.MechanismDeltas, []float64{.01, .1, .3, .5, .7}, []float64{.01, .3, .7}},
-	} {
-		if *list.to == nil && o.Quick {
-			*list.to = list.quick
-		} else if *list.to == nil {
-			*list.to = list.full
-		}
-	}
-	return o
+// Extent is how much is measured.
+type Extent struct {
+	// Seed makes a study repeatable: the same seed, data, options and program give the same report.
+	Seed uint64
+	// TimeRuns and Runs are how often the trace over time and each other trace is walked, with
+	// other noise: users differ more than runs.
+	TimeRuns, Runs int
+	// MaxUsers bounds the traces over parameters.
+	MaxUsers int
+	// Epsilons and Deltas are what is swept, while the other one stays as in [Fixed].
+	Epsilons, Deltas []float64
+	// MechanismEpsilons and MechanismDeltas are what all mechanisms are compared at, each at its
+	// best δ.
+	MechanismEpsilons, MechanismDeltas []float64
 }
+
+// Full has as many traces as the paper; Quick is a first look, with wide bands.
+var (
+	Full = Extent{
+		Seed: 1, TimeRuns: 20, Runs: 1, MaxUsers: 100,
+		Epsilons: []float64{.1, .2, .5, 1, 1.5, 2}, Deltas: []float64{.001, .003, .01, .03, .1},
+		MechanismEpsilons: []float64{1, 2, 4, 6}, MechanismDeltas: []float64{.01, .1, .3, .5, .7},
+	}
+	Quick = Extent{
+		Seed: 1, TimeRuns: 6, Runs: 1, MaxUsers: 6,
+		Epsilons: []float64{.1, .5, 2}, Deltas: []float64{.001, .01, .1},
+		MechanismEpsilons: []float64{1, 4}, MechanismDeltas: []float64{.01, .3, .7},
+	}
+)
 
 // Validate reports what cannot be used.
 func (o Options) Validate() error {
 	for _, also := range o.Also {
 		if !slices.Contains(Alsos(), also) {
-			return fmt.Errorf("%q is nothing that can be drawn beside the paper's mechanisms: "+
+			return fmt.Errorf("%q is nothing that can be measured beside the paper's mechanisms: "+
 				"choose of %v", also, Alsos())
 		}
 	}
@@ -78,7 +66,7 @@ type Study struct {
 	Options Options
 }
 
-// New fills the options' defaults in.
+// New returns a study of some data sets.
 func New(data []*Data, o Options) (*Study, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -91,7 +79,7 @@ func New(data []*Data, o Options) (*Study, error) {
 			d.Places = Synthetic(d.Grid)
 		}
 	}
-	return &Study{Data: data, Options: o.withDefaults()}, nil
+	return &Study{Data: data, Options: o}, nil
 }
 
 // Variant is one way to release.
@@ -110,21 +98,18 @@ var (
 // inference.
 const alsoEarlier, alsoPaper = "earlier", "paper-inference"
 
-// variants are all of them: their names in figures, their looks in every figure, and by which
-// option they are drawn.
+// variants are all of them: their names in charts, and by which option they are measured.
 var variants = []struct {
 	Variant
 	label, also string
-	look        int
 }{
-	{LM, "LM", "", 2},
-	{PIM, "PIM", "", 1},
-	{Tight, "LM, tight", "laplace-tight", 4},
-	{Lattice, "lattice", "lattice", 3},
-	{Codebook, "codebook", "codebook", 5},
-	// the same colour, dashes and markers of no other variant
-	{Variant{law.Laplace, mechanism.InferencePaper}, "LM, paper's inference", alsoPaper, 20},
-	{Variant{law.PIM, mechanism.InferencePaper}, "PIM, paper's inference", alsoPaper, 19},
+	{LM, "LM", ""},
+	{PIM, "PIM", ""},
+	{Tight, "LM, tight", "laplace-tight"},
+	{Lattice, "lattice", "lattice"},
+	{Codebook, "codebook", "codebook"},
+	{Variant{law.Laplace, mechanism.InferencePaper}, "LM, paper's inference", alsoPaper},
+	{Variant{law.PIM, mechanism.InferencePaper}, "PIM, paper's inference", alsoPaper},
 }
 
 // Alsos returns what Options.Also can name.
@@ -138,7 +123,7 @@ func Alsos() []string {
 	return names
 }
 
-// Label is the variant's name in figures.
+// Label is the variant's name in charts.
 func (v Variant) Label() string {
 	for _, k := range variants {
 		if k.Variant == v {
@@ -170,7 +155,7 @@ type Case struct {
 	Kind Kind
 }
 
-// Title names the case in figures.
+// Title names the case in charts.
 func (c Case) Title() string {
 	return c.Data.Title + ", " + map[Kind]string{
 		Popular: "popular M", Personal: "personal M",
@@ -208,7 +193,7 @@ type Point struct {
 // blind is the name of the baseline that sees no release.
 const blind = "blind"
 
-// Label is the point's name in figures.
+// Label is the point's name in charts.
 func (p Point) Label() string {
 	if p.Blind {
 		return blind

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -19,8 +20,6 @@ type Table struct {
 	Name, Caption string
 	Columns       []string
 	Rows          []Row
-	// Long keeps the rows out of the report: they are only in the table's file.
-	Long bool
 }
 
 // Row has a cell for each column: a string, an integer, a float64, a [Band], or nil for nothing.
@@ -172,6 +171,46 @@ func shown(cell any) string {
 		return Short(cell)
 	}
 	return fmt.Sprint(cell)
+}
+
+// mostShown is the number of rows above which a table is only in its file.
+const mostShown = 40
+
+func (t *Table) markdown(to *bytes.Buffer) {
+	fmt.Fprintf(to, "%s ([%[2]s.csv](tables/%[2]s.csv), rows: %[3]d)\n\n",
+		escape.Replace(t.Caption), t.Name, len(t.Rows))
+	if len(t.Rows) > mostShown {
+		return
+	}
+	line := func(cells []any) {
+		for _, cell := range cells {
+			fmt.Fprintf(to, "| %s ", escape.Replace(shown(cell)))
+		}
+		to.WriteString("|\n")
+	}
+	header := make([]any, len(t.Columns))
+	for i, column := range t.Columns {
+		header[i] = column
+	}
+	line(header)
+	to.WriteString(strings.Repeat("|---", len(t.Columns)) + "|\n")
+	for _, row := range t.Rows {
+		line(row)
+	}
+	to.WriteString("\n")
+}
+
+func (t *Table) file() (name string, content []byte, err error) {
+	var out bytes.Buffer
+	for _, row := range t.Rows {
+		if len(row) != len(t.Columns) {
+			err = fmt.Errorf("%d columns, and a row of %d", len(t.Columns), len(row))
+		}
+	}
+	if err == nil {
+		err = t.CSV(&out)
+	}
+	return "tables/" + t.Name + ".csv", out.Bytes(), err
 }
 
 // CSV writes the table with a header. A column with bands is three: its name is the value's, and

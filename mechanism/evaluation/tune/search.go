@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/moment"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Result is what a search has found.
@@ -16,61 +14,36 @@ type Result struct {
 	Options Options
 	// Users are those a choice is made on, Held those it is checked on, who had no part in it.
 	Users, Held int
-	// Lengths are the times that plans spread a day's releases over: see lengths.
-	Lengths []time.Duration
-	// Scouted are all candidates on a small sample; Measured the best of each Σε a day on a large
-	// one. Both are in order of their cost.
-	Scouted, Measured []Outcome
-	// Plans are the best of Measured at each Σε a day, ascending, measured again with other noise
-	// on other days: the winner of many is partly lucky (winner's curse). All are measured under
+	// Plans are the best ones found at each Σε a day, ascending, measured again with other noise on
+	// other days: the winner of many is partly lucky (winner's curse). All are measured under
 	// models that were not trained on the measured users.
 	Plans []Outcome
 	// Promise is the chosen one of Plans: the first that serves the target. It is nil if there is
 	// no target or it cannot be reached.
 	Promise *Outcome
-	// OutOfReach says that a first look found the target so far off that only the largest Σε a day
-	// of Axis was tried, and no cells as small as the target: see probe.
-	OutOfReach bool
 	// Others is the same as Promise on the users that were held out; nil: the users were too few to
 	// hold some out.
 	Others *Outcome
 	// Model is the chosen one, trained on everybody.
 	Model *mobility.Model
-	// Bound is proved for what any number of records at the chosen interval tell about one moment
-	// (PROOFS.md, theorem 15). Nil: the map has more than boundCells cells.
-	Bound *moment.Told
 }
-
-// boundCells is the largest map for which a search computes a bound: that takes some ten seconds.
-const boundCells = 700
 
 // Search looks for the best plan of a day's releases at each Σε of [Axis], and at what a target
 // needs. Models are trained on two thirds of the users and measured on the other third, in turn; a
 // fifth of all is held out and sees the chosen plan alone.
 //
 // Cost: a look at some hundred candidates takes a thousand steps of a filter for each, then some
-// dozen times eight thousand. Memory: the fixes, the models of one map, step and calendar, and up
-// to 400 MB of others. The same fixes and options give the same result whatever Workers is.
+// dozen times eight thousand. Memory: the fixes, and the models of all maps. The same fixes and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
-	s, err := prepare(f, o)
+	s, err := searched(f, o)
 	if err != nil {
 		return nil, err
-	}
-	for _, step := range []func() error{s.probe, s.axis, s.narrow, s.promise, s.check} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	if s.Model != nil { // the trainer was given those inside, and of a bin only some
-		r := &s.Model.Provenance.Report
-		r.Fixes, r.OutsideBox = f.Inside, f.All-f.Inside
 	}
 	return &s.Result, nil
 }
 
-// prepare returns a search before its first step.
-func prepare(f *Fixes, o Options) (*search, error) {
-	given := len(o.CellsM) > 0
+// searched returns a search after its last step.
+func searched(f *Fixes, o Options) (*search, error) {
 	o.fill(f)
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -80,7 +53,7 @@ func prepare(f *Fixes, o Options) (*search, error) {
 		return nil, err
 	}
 	s := &search{
-		lab:    lab{options: o, users: users},
+		lab:    lab{options: o, users: users, models: map[terrain]map[int]*mobility.Model{}},
 		Result: Result{Options: o},
 		wanted: slices.Clone(Axis),
 	}
@@ -93,15 +66,27 @@ func prepare(f *Fixes, o Options) (*search, error) {
 		s.Users++
 		chosenOn = append(chosenOn, users[i].days...)
 	}
-	s.Lengths = lengths(chosenOn, o.Step)
+	s.lengths = lengths(chosenOn, o.Step)
 	s.scouts = s.byFold(o.scoutBins(), o.Seed)
 	s.groups = s.byFold(o.bins(), o.Seed)
 	if o.TargetEpsilonDay > 0 && !slices.Contains(Axis, o.TargetEpsilonDay) {
 		s.wanted = append(s.wanted, o.TargetEpsilonDay)
 	}
-	if usual := usualCells(o.Box, 0); !given && !slices.Equal(usual, o.CellsM) {
-		s.coarse = usual
+	if err := s.look(s.wanted...); err != nil {
+		return nil, err
 	}
+	if err := s.narrow(); err != nil {
+		return nil, err
+	}
+	if err := s.promise(); err != nil || s.Promise == nil {
+		return s, err
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	// The trainer was given those inside, and of a bin only some.
+	r := &s.Model.Provenance.Report
+	r.Fixes, r.OutsideBox = f.Inside, f.All-f.Inside
 	return s, nil
 }
 
@@ -113,7 +98,7 @@ func lengths(days []userDay, step time.Duration) []time.Duration {
 		sorted := slices.SortedFunc(slices.Values(days), func(a, b userDay) int {
 			return cmp.Compare(of(&a), of(&b))
 		})
-		left := work([]group{{days: days}}) / 2
+		left := binsOf(group{days: days}) / 2
 		for i := range sorted {
 			if left -= sorted[i].bins; left < 0 {
 				return max(step, of(&sorted[i]).Round(step))
@@ -134,9 +119,12 @@ func lengths(days []userDay, step time.Duration) []time.Duration {
 type search struct {
 	lab
 	Result
+	lengths        []time.Duration
 	scouts, groups []group   // the small sample, and the large one
 	wanted         []float64 // Σε a day to promise something for
-	coarse         []float64 // cells' sides of a first look; nil: it is not needed
+	// scouted are all candidates on the small sample; measured the best of each Σε a day on the
+	// large one.
+	scouted, measured []Outcome
 }
 
 func (s *search) phase(name string) {
@@ -177,47 +165,13 @@ const (
 // runs returns the numbers of runs from one on. Where there is less to measure on than was asked
 // for, there are more of them, with other noise.
 func runs(from int, groups []group, bins int64) (numbers []int) {
-	n := min(mostRuns, (bins+work(groups)-1)/max(1, work(groups)))
+	once := max(1, binsOf(groups...))
+	n := min(mostRuns, (bins+once-1)/once)
 	for i := range max(1, int(n)) {
 		numbers = append(numbers, from+i)
 	}
 	return numbers
 }
-
-// probe asks, before maps of cells as small as the target are made, which take long, whether the
-// largest Σε a day comes near it on a coarse map. If all that a cell's size may have added is taken
-// off, and twice the target is still out of reach, the search goes on with the coarse cells and
-// this Σε alone.
-func (s *search) probe() error {
-	if s.coarse == nil {
-		return nil
-	}
-	const (
-		far = 2
-		// Half of a square lies within this share of its side from the middle: √(1/2π).
-		ofSide = .4
-	)
-	s.phase("looking at coarse cells")
-	fine, dearest := s.options.CellsM, Axis[len(Axis)-1]
-	s.options.CellsM = s.coarse
-	outcomes, err := s.measure(s.options.candidates(dearest, s.Lengths), s.scouts,
-		runs(0, s.scouts, s.options.scoutBins())...)
-	if err != nil {
-		return err
-	}
-	s.OutOfReach = !slices.ContainsFunc(outcomes, func(o Outcome) bool {
-		return o.MedianKM-ofSide*o.CellM/1000 <= far*s.options.TargetKM
-	})
-	if s.OutOfReach {
-		s.Options.CellsM, s.wanted = s.coarse, []float64{dearest}
-		return nil
-	}
-	s.options.CellsM, s.best = fine, terrain{} // no later figure depends on this look
-	return nil
-}
-
-// axis looks for plans at each Σε a day that is wanted.
-func (s *search) axis() error { return s.look(s.wanted...) }
 
 // look scouts all candidates of some Σε a day, and measures the few best of each on the large
 // sample.
@@ -226,7 +180,7 @@ func (s *search) look(daily ...float64) error {
 	s.phase("scouting all settings")
 	var candidates []Setting
 	for _, epsilon := range daily {
-		candidates = append(candidates, s.options.candidates(epsilon, s.Lengths)...)
+		candidates = append(candidates, s.options.candidates(epsilon, s.lengths)...)
 	}
 	scouted, err := s.measure(candidates, s.scouts, runs(0, s.scouts, s.options.scoutBins())...)
 	if err != nil {
@@ -241,14 +195,8 @@ func (s *search) look(daily ...float64) error {
 		}
 	}
 	measured, err := s.measure(settings, s.groups, runs(first, s.groups, s.options.bins())...)
-	s.Scouted, s.Measured = byCost(s.Scouted, scouted), byCost(s.Measured, measured)
+	s.scouted, s.measured = append(s.scouted, scouted...), append(s.measured, measured...)
 	return err
-}
-
-// byCost returns the outcomes of two lists in the order of cheaper.
-func byCost(a, b []Outcome) []Outcome {
-	return slices.SortedFunc(slices.Values(slices.Concat(a, b)),
-		func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) })
 }
 
 // best returns the outcomes at a Σε a day, by what they gain, the best first.
@@ -269,7 +217,7 @@ func best(outcomes []Outcome, dayEpsilon float64) (all []Outcome) {
 func (s *search) narrow() error {
 	const halvings = 3
 	reaches := func(dayEpsilon float64) bool {
-		sorted := best(s.Measured, dayEpsilon)
+		sorted := best(s.measured, dayEpsilon)
 		return len(sorted) > 0 && sorted[0].MedianKM <= s.options.TargetKM
 	}
 	at := slices.IndexFunc(s.wanted, reaches)
@@ -302,13 +250,12 @@ const enough = 4
 // Σε that was asked for.
 func (s *search) promise() error {
 	s.phase("measuring the plans again")
-	s.looksBack = true
 	o := &s.options
 	groups := s.byFold(enough*o.bins(), o.Seed+1)
 	slices.Sort(s.wanted)
 	var settings []Setting
 	for _, epsilon := range s.wanted {
-		if sorted := best(s.Measured, epsilon); len(sorted) > 0 {
+		if sorted := best(s.measured, epsilon); len(sorted) > 0 {
 			settings = append(settings, sorted[0].Setting)
 		}
 	}
@@ -329,9 +276,6 @@ func (s *search) promise() error {
 // check measures the choice on those who had no part in it, and trains the model that comes with
 // it.
 func (s *search) check() (err error) {
-	if s.Promise == nil {
-		return nil
-	}
 	s.phase("checking on held-out users")
 	if s.Held > 0 {
 		bins := enough * s.options.bins()
@@ -348,47 +292,6 @@ func (s *search) check() (err error) {
 		}
 		s.Others = &others[0]
 	}
-	s.enter(terrainOf(s.Promise.Setting))
-	if s.Model, err = s.model(ofEverybody); err != nil || s.Model.Grid.Cells() > boundCells {
-		return err
-	}
-	p := s.Promise
-	forgetting, err := moment.New(s.Model, int(p.Interval/p.Step), nil)
-	if err == nil {
-		told := forgetting.Most(p.Epsilon)
-		s.Bound = &told
-	}
+	s.Model, err = s.model(terrain{s.Promise.CellM, s.Promise.Calendar}, ofEverybody)
 	return err
-}
-
-// split divides the users at random: who is in which part belongs to a user's name and the seed,
-// not to the order of the traces. Days start early in the morning of a local time.
-func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
-	var users []user
-	for name := range f.users {
-		users = append(users, user{name: name})
-	}
-	unit := map[string]float64{}
-	for _, u := range users {
-		unit[u.name] = trial.Unit(u.name, seed)
-	}
-	slices.SortFunc(users, func(a, b user) int {
-		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))
-	})
-	if len(users) < 2 {
-		return nil, errFewUsers
-	}
-	held := 0
-	if len(users) >= fewestToHold {
-		held = int(heldShare*float64(len(users)) + .5)
-	}
-	for i := range users {
-		u := &users[i]
-		u.fold = -1
-		if i >= held {
-			u.fold = (i - held) % min(folds, len(users)-held)
-		}
-		u.days = f.days(i, u.name, (local - dayStarts).Milliseconds())
-	}
-	return users, nil
 }

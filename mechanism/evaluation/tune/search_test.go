@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
-	"github.com/geodither/geodither/mechanism/moment"
 )
 
 // fleet returns users who walk about in the box, each fix half a minute after the last, within
@@ -71,7 +70,7 @@ func TestSearch(t *testing.T) {
 	o.TargetKM = .6
 	outside := train.Fix{User: "no fix"} // at 0, 0
 	f := gathered(t, append(fleet(20, 120, 1), outside, outside))
-	r, err := Search(f, o)
+	r, err := searched(f, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +82,10 @@ func TestSearch(t *testing.T) {
 		r.Others == nil || r.Others.Users != 4 || r.Model == nil || p.Users != 16 {
 		t.Fatalf("%d users, %d held: %+v, %+v", r.Users, r.Held, p, r.Others)
 	}
-	if p.Mechanism != law.Codebook || p.Drift != 0 || p.SpentDay > p.DayEpsilon {
+	if p.Mechanism != law.Codebook || p.SpentDay > p.DayEpsilon {
 		t.Errorf("%s was chosen, which spends %v: %+v", p.Mechanism, p.SpentDay, p)
 	}
-	for _, m := range r.Measured {
+	for _, m := range r.measured {
 		if m.MedianKM <= .9*o.TargetKM && m.DayEpsilon < .8*p.DayEpsilon {
 			t.Errorf("%v is as good and cheaper: %+v", m.Setting, m)
 		}
@@ -96,7 +95,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the model has steps of %v, cells of %v and %d classes", r.Model.Step,
 			r.Model.Grid.CellM(), r.Model.Calendar.Classes())
 	}
-	if median := strangers(t, r); median > 1.25*p.MedianKM || median < p.MedianKM/1.25 {
+	if median := strangers(t, &r.Result); median > 1.25*p.MedianKM || median < p.MedianKM/1.25 {
 		t.Errorf("promised %.3f km, strangers have %.3f", p.MedianKM, median)
 	}
 
@@ -106,60 +105,8 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Options, again.Model, r.Model = r.Options, nil, nil
-	if !reflect.DeepEqual(r, again) {
+	if !reflect.DeepEqual(&r.Result, again) {
 		t.Error("three goroutines come to another result")
-	}
-}
-
-// TestOutOfReach: a target that the largest Σε a day comes nowhere near ends the search before it
-// makes small cells, and one that is near does not. Progress begins before any work.
-func TestOutOfReach(t *testing.T) {
-	t.Parallel()
-	o := few()
-	o.CellsM, o.TargetKM = nil, .01
-	coarse := usualCells(o.Box, 0)
-	var phases []string
-	last := int64(-1)
-	o.Progress = func(phase string, done, total int64) error {
-		if len(phases) == 0 || phases[len(phases)-1] != phase {
-			if phases, last = append(phases, phase), -1; done != 0 {
-				t.Errorf("%s begins at %d of %d", phase, done, total)
-			}
-		}
-		if done < last || done > total {
-			t.Errorf("%s: %d of %d after %d", phase, done, total, last)
-		}
-		last = done
-		return nil
-	}
-	r, err := Search(gathered(t, fleet(6, 120, 7)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Join(r.Words(), " ")
-	if !r.OutOfReach || !strings.Contains(words, "is not reached by far") || r.Promise != nil ||
-		phases[0] != "looking at coarse cells" || len(r.Plans) != 1 {
-		t.Errorf("out of reach %t, %d plans, %q, %q", r.OutOfReach, len(r.Plans), phases, words)
-	}
-	for _, s := range r.Scouted {
-		if s.CellM < coarse[0] || s.DayEpsilon != 80 {
-			t.Errorf("%+v was tried", s.Setting)
-		}
-	}
-
-	o.TargetKM, o.Progress = .19, nil
-	s, err := prepare(gathered(t, fleet(6, 40, 7)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fine := s.options.CellsM
-	if err := s.probe(); err != nil || s.OutOfReach || !slices.Equal(s.options.CellsM, fine) ||
-		fine[0] >= coarse[0] || len(s.wanted) != len(Axis) {
-		t.Errorf("near: %v, out of reach %t, cells %v", err, s.OutOfReach, s.options.CellsM)
-	}
-	o.TargetKM = 1
-	if s, err = prepare(gathered(t, fleet(6, 40, 7)), o); err != nil || s.coarse != nil {
-		t.Errorf("%v: a target of usual cells has a look at %v", err, s.coarse)
 	}
 }
 
@@ -206,7 +153,7 @@ func TestPlansOfADay(t *testing.T) {
 	} {
 		o := few()
 		o.TargetEpsilonDay = 20
-		r, err := Search(gathered(t, c.fixes), o)
+		r, err := searched(gathered(t, c.fixes), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,118 +173,53 @@ func TestPlansOfADay(t *testing.T) {
 		if gain := r.Promise.Gain(); (gain >= .5) != c.halves {
 			t.Errorf("%s: at Σε = 20 the gain is %v", name, gain)
 		}
-		requirePast(t, name, r)
-		if hours := r.Lengths[1].Hours(); c.halves && hours > 1.1 || !c.halves && hours < 9 {
-			t.Errorf("%s: days of %v", name, r.Lengths)
+		if hours := r.lengths[1].Hours(); c.halves && hours > 1.1 || !c.halves && hours < 9 {
+			t.Errorf("%s: days of %v", name, r.lengths)
 		}
 	}
 }
 
-// TestBestLag: where the model is wrong far ahead, the words name the lag that is best, or none.
-func TestBestLag(t *testing.T) {
-	p := Outcome{
-		Setting:  Setting{Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: time.Hour},
-		MedianKM: 1, MeanKM: 2, BlindKM: 4, BlindMeanKM: 4, Users: 20,
-	}
-	for says, past := range map[string][]Past{
-		"The best is at once (1.00 km and 2.00 km).": {{time.Hour, .9, 2.1}, {0, .8, 2.2}},
-		"The best lag is 1h.":                        {{time.Hour, .9, 1.8}, {0, .8, 1.9}},
-		"The best lag is all records.":               {{time.Hour, .9, 1.8}, {0, .8, 1.7}},
-		"The best is 2h (850 m and 1.60 km).": {
-			{time.Hour, .9, 1.8}, {2 * time.Hour, .85, 1.6}, {0, .8, 1.7},
-		},
-		"and a mean of 1.70 km with all records of a day": {{0, .8, 1.7}},
-	} {
-		p.Past = past
-		if words := p.pastWords(); !strings.Contains(words, says) {
-			t.Errorf("%q is not in %q", says, words)
-		}
-	}
-}
-
-// requirePast: each plan says what its records show of the past, for lags that ascend, which is
-// more than they show at once.
-func requirePast(t *testing.T, name string, r *Result) {
-	t.Helper()
-	for _, p := range r.Plans {
-		n := len(p.Past)
-		least := p.MeanKM
-		if p.ReleasesDay() > 1 { // a single one is of a day's first report
-			least *= .99
-		}
-		if n == 0 || p.Past[n-1].Lag != 0 || p.Past[0].MeanKM == p.MeanKM ||
-			p.BestPast().MeanKM > least || p.BestPast().MeanKM > p.Past[n-1].MeanKM {
-			t.Errorf("%s: %v shows %+v of the past, %.3f km at once", name, p.Setting, p.Past,
-				p.MeanKM)
-		}
-		for i := range p.Past[:n-1] {
-			if want := p.Interval << i; p.Past[i].Lag != want {
-				t.Errorf("%s: lag %v, want %v", name, p.Past[i].Lag, want)
-			}
-		}
-	}
-	for _, s := range r.Scouted[:1] {
-		if s.Past != nil {
-			t.Errorf("the scouts look back: %+v", s.Past)
-		}
-	}
-	var text strings.Builder
-	if err := r.Later().Text(&text); err != nil || strings.Count(text.String(), "\n") < 5 {
-		t.Errorf("%v\n%s", err, &text)
-	}
-	marks := r.marks() // the last one is the choice
-	if means := r.means(); len(means) != 3 || !strings.Contains(means[1], "off by") ||
-		len(marks) != 2 || marks[1].X[0] != r.Promise.DayEpsilon {
-		t.Errorf("%s: %q, %+v", name, means, marks)
-	}
-	if b := r.Bound; b == nil || b.Between < r.Promise.Epsilon || b.At < r.Promise.Epsilon {
-		t.Errorf("%s: the bound %+v is below one release", name, b)
-	}
-	r.Bound = &moment.Told{At: 1, Between: 2.34}
-	words := strings.Join(r.Words(), " ")
-	for _, want := range []string{
-		"by e^2.4 at most", "an attacker", "all records of a day",
-	} {
-		if !strings.Contains(words, want) {
-			t.Errorf("%s: %q is not in %q", name, want, words)
-		}
-	}
-}
-
-// TestWords: a plan that takes less than a quarter off the error of the model alone, by the mean or
-// by the median, is told so; and held-out users who fare worse are mentioned.
-func TestWords(t *testing.T) {
+// TestVerdict: a plan that takes less than a quarter off the error of the model alone, by the mean
+// or by the median, is told so; and the users outside the choice are mentioned.
+func TestVerdict(t *testing.T) {
 	const hardly = "hardly worth its ε"
 	for _, c := range []struct {
-		median, mean, others float64
-		good                 string // for others
-		says, not            string
+		median, mean float64
+		good         string
+		hardly       bool
 	}{
-		{1.4, 1.4, 1.4, "one user's district", "Checked on 20 users", hardly},
-		{1.4, 1.6, 1.4, "the fleet, not one user", hardly, "% worse"},
-		{1.6, 1.4, 1.6, "the fleet, not one user", hardly, "% worse"},
-		{.2, .3, .2, "one user's street", "the model alone 2.00 km. Such", hardly},
-		{.8, 1, .8, "one user's neighbourhood", "the model alone 2.00 km. Such", hardly},
-		{1, 1, 1.28, "one user's district", "28 % worse: expect that for other users", hardly},
-		{1, 1, 1.6, "the fleet, not one user", "60 % worse: expect that", hardly},
+		{1.4, 1.4, "one user's district", false},
+		{1.4, 1.6, "the fleet, not one user", true},
+		{1.6, 1.4, "the fleet, not one user", true},
+		{.2, .3, "one user's street", false},
+		{.8, 1, "one user's neighbourhood", false},
 	} {
 		p := Outcome{
 			Setting: Setting{
-				Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day,
-				Step: time.Minute,
+				Mechanism: law.Codebook, DayEpsilon: 40, Epsilon: 5, Interval: day,
+				Step: time.Minute, CellM: 500,
 			},
 			MedianKM: c.median, MeanKM: c.mean, BlindKM: 2, BlindMeanKM: 2, Users: 20,
+			NearShare: .25,
 		}
 		others := p
-		others.MedianKM = c.others
+		others.MedianKM = 1.75
 		r := Result{
-			Options: Options{TargetEpsilonDay: 20}, Plans: []Outcome{p}, Promise: &p,
-			Others: &others, Lengths: []time.Duration{day, day, day},
+			Options: Options{TargetEpsilonDay: 40}, Plans: []Outcome{p}, Promise: &p,
+			Others: &others,
 		}
-		words := strings.Join(r.Words(), " ")
-		if !strings.Contains(words, c.says) || strings.Contains(words, c.not) ||
-			!strings.Contains(words, "Such records are good for: "+c.good) {
-			t.Errorf("%+v: %q", c, words)
+		words := strings.Join(r.Verdict(), " ")
+		for _, want := range []string{
+			"outside the choice it is 1.75 km", "within 2.00 km without any release",
+			"Σε = 20 a day it hardly protects", "e^ε = 148; so it does with 25 %", "over nights",
+		} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%+v: %q is not in %q", c, want, words)
+			}
+		}
+		if rows := r.Frontier().Rows; strings.Contains(words, hardly) != c.hardly ||
+			len(rows) != 2 || rows[1][5] != c.good {
+			t.Errorf("%+v: %q, %q", c, words, rows)
 		}
 	}
 }
@@ -362,14 +244,14 @@ func TestCalendarIsTried(t *testing.T) {
 	}
 	o := few()
 	o.Step, o.TargetEpsilonDay = 2*time.Minute, 5
-	r, err := Search(gathered(t, fixes), o)
+	r, err := searched(gathered(t, fixes), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	with, without := 0, 0
-	for _, s := range r.Scouted {
-		if s.BlindKM != r.Scouted[0].BlindKM {
-			t.Fatalf("plans are compared with different models: %v and %v", s, r.Scouted[0])
+	for _, s := range r.scouted {
+		if s.BlindKM != r.scouted[0].BlindKM {
+			t.Fatalf("plans are compared with different models: %v and %v", s, r.scouted[0])
 		}
 		if s.Calendar {
 			with++
@@ -398,7 +280,7 @@ func TestHeldOutSeesNothing(t *testing.T) {
 	for _, u := range users {
 		held[u.name] = u.fold == withoutHeld
 	}
-	r, err := Search(f, o)
+	r, err := searched(f, o)
 	if err != nil || r.Promise == nil || r.Promise.DayEpsilon != o.TargetEpsilonDay {
 		t.Fatal(r, err)
 	}
@@ -407,12 +289,12 @@ func TestHeldOutSeesNothing(t *testing.T) {
 			fixes[i].Lat, fixes[i].Lon = 10+(fixes[i].Lon-20)/2, 20+(fixes[i].Lat-10)
 		}
 	}
-	other, err := Search(gathered(t, fixes), o)
+	other, err := searched(gathered(t, fixes), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(r.Scouted, other.Scouted) ||
-		!reflect.DeepEqual(r.Measured, other.Measured) ||
+	if !reflect.DeepEqual(r.scouted, other.scouted) ||
+		!reflect.DeepEqual(r.measured, other.measured) ||
 		!reflect.DeepEqual(r.Promise, other.Promise) {
 		t.Error("the choice has seen those who were held out of it")
 	}
@@ -429,11 +311,9 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &search{lab: lab{options: o, users: users, tell: func(int64, int64) error { return nil }}}
-	w := terrain{500, false}
-	s.enter(w)
+	s := &search{lab: lab{options: o, users: users, models: map[terrain]map[int]*mobility.Model{}}}
 	for _, g := range s.byFold(1000, 1) {
-		m, err := s.model(g.without)
+		m, err := s.model(terrain{500, false}, g.without)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,18 +353,26 @@ func TestTargets(t *testing.T) {
 		{func(o *Options) { o.TargetKM = .001 }, "The nearest is"},
 		{func(*Options) {}, "Name an error"},
 	} {
-		o := few()
+		o, last := few(), int64(-1)
 		c.change(&o)
+		phase := ""
+		o.Progress = func(name string, done, total int64) error {
+			if name != phase || done == 0 {
+				phase, last = name, -1
+			}
+			if done <= last || done > total || last < 0 && done != 0 {
+				t.Errorf("%s: %d of %d after %d", name, done, total, last)
+			}
+			last = done
+			return nil
+		}
 		r, err := Search(f, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if words := strings.Join(r.Words(), " "); r.Promise != nil || r.Model != nil ||
+		if words := strings.Join(r.Verdict(), " "); r.Promise != nil || r.Model != nil ||
 			len(r.Plans) != len(Axis) || !strings.Contains(words, c.says) {
 			t.Errorf("%v, %q", r.Promise, words)
-		}
-		if first := r.means()[0]; !strings.Contains(first, c.says) {
-			t.Errorf("the report begins with %q", first)
 		}
 		if err := r.Report().Write(t.TempDir(), func() error { return nil }); err != nil {
 			t.Error(err)

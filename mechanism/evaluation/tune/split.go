@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // userDay is what one user reported on a day: the unit of a plan, whatever gaps it has.
@@ -83,4 +84,36 @@ func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (day
 			cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
 	})
 	return days
+}
+
+// split divides the users at random: who is in which part belongs to a user's name and the seed,
+// not to the order of the traces. Days start early in the morning of a local time.
+func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
+	var users []user
+	for name := range f.users {
+		users = append(users, user{name: name})
+	}
+	unit := map[string]float64{}
+	for _, u := range users {
+		unit[u.name] = trial.Unit(u.name, seed)
+	}
+	slices.SortFunc(users, func(a, b user) int {
+		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))
+	})
+	if len(users) < 2 {
+		return nil, errFewUsers
+	}
+	held := 0
+	if len(users) >= fewestToHold {
+		held = int(heldShare*float64(len(users)) + .5)
+	}
+	for i := range users {
+		u := &users[i]
+		u.fold = -1
+		if i >= held {
+			u.fold = (i - held) % min(folds, len(users)-held)
+		}
+		u.days = f.days(i, u.name, (local - dayStarts).Milliseconds())
+	}
+	return users, nil
 }

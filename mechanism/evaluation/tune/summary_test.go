@@ -9,16 +9,13 @@ import (
 func TestSummarize(t *testing.T) {
 	o := summarize(Setting{}, []part{
 		{
-			km: []float64{3, 1}, weights: []int64{2, 1}, users: []int32{4, 4}, releases: 2,
-			days: 2, drifts: 1, cells: 10, spent: 7, beside: 1.5,
+			km: []float64{3, 1, 3}, users: []int32{4, 4, 4}, releases: 2, days: 2, spent: 7,
+			beside: 1.5,
 		},
-		{
-			km: []float64{2}, weights: []int64{1}, users: []int32{9}, releases: 2, cells: 30,
-			days: 1, spent: 5, beside: .5,
-		},
+		{km: []float64{2}, users: []int32{9}, releases: 2, days: 1, spent: 5, beside: .5},
 	})
-	if o.Fixes != 4 || o.Users != 2 || o.MedianKM != 2 || o.MeanKM != 2.25 || o.Releases != 4 ||
-		o.Drift != .25 || o.SetMean != 10 || o.NearShare != .5 || o.Days != 3 || o.SpentDay != 4 {
+	if o.Users != 2 || o.MedianKM != 2 || o.MeanKM != 2.25 || o.NearShare != .5 || o.Days != 3 ||
+		o.SpentDay != 4 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -32,15 +29,14 @@ func TestMedianOver(t *testing.T) {
 	for range trials {
 		var km []float64
 		var of []int32
-		var ones []int64
 		for u := range int32(30) {
 			own := random.NormFloat64() // a user's fixes are correlated
 			for range 1 + random.IntN(9) {
 				km = append(km, 10+own+.3*random.NormFloat64())
-				of, ones = append(of, u), append(ones, 1)
+				of = append(of, u)
 			}
 		}
-		users, median, low, high := medianOver(km, ones, of)
+		users, median, low, high := medianOver(km, of)
 		if sorted := slices.Sorted(slices.Values(km)); users != 30 ||
 			median != sorted[(len(sorted)-1)/2] || low > median || high < median {
 			t.Fatalf("%d users, %v (%v to %v)", users, median, low, high)
@@ -53,13 +49,8 @@ func TestMedianOver(t *testing.T) {
 	if holds < 175 {
 		t.Errorf("the interval holds the median in %d of %d samples", holds, trials)
 	}
-	if _, median, _, _ := medianOver(
-		[]float64{1, 2, 3}, []int64{1, 1, 3}, []int32{1, 2, 1},
-	); median != 3 {
-		t.Errorf("of 1, 2, 3, 3 and 3: %v", median)
-	}
 	if _, median, low, high := medianOver(
-		[]float64{1, 2, 3}, []int64{1, 1, 1}, []int32{7, 7, 7},
+		[]float64{1, 2, 3}, []int32{7, 7, 7},
 	); median != 2 || low != 2 || high != 2 {
 		t.Errorf("one user: %v (%v to %v)", median, low, high)
 	}

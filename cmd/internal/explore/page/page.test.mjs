@@ -770,54 +770,6 @@ test("ten thousand users are searched, and a few rows of them exist", async (t) 
   assert.equal(await page.inputValue("#user"), "user-07777");
 });
 
-test("reports of evaluate and tune fit their frames", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "reports-"));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const traces = join(folder, "town.csv");
-  const lines = ["user_id,timestamp,latitude,longitude"];
-  const corners = [[0, 0], [0, 1], [1, 1], [1, 0]];
-  for (let minute = 0; minute < 40; minute++) { // six users drive round a block of their own
-    for (let v = 0; v < 6; v++) {
-      const [north, east] = corners[(Math.floor(minute / 2) + v) % 4];
-      lines.push(`user-${v},${1_700_000_040_000 + minute * 60_000 + v * 1000},` +
-        `${(10.004 + 0.004 * (v % 3) + 0.01 * north).toFixed(6)},${(20.006 + 0.008 * (v % 2) + 0.007 * east).toFixed(6)}`);
-    }
-  }
-  writeFileSync(traces, lines.join("\n"));
-  const map = ["--box", "10,20,10.03,20.03", "--cell", "500m", "--quick"];
-  const run = (...args) => execFileSync(process.env.GEODITHER, args, { stdio: "pipe" });
-  run("evaluate", "--data", `town=${traces}`, "--step", "town=60s", "--timestamps", "30",
-    "--experiment", "parameters,adversaries", ...map, "--out", join(folder, "evaluate"));
-  run("tune", "--in", traces, "--step", "60s", "--target-epsilon", "20", ...map, "--out", join(folder, "tune"));
-  const context = await browser.newContext();
-  t.after(() => context.close());
-  for (const report of ["evaluate", "tune"]) {
-    for (const width of [400, 1280]) {
-      const page = await context.newPage();
-      await page.setViewportSize({ width, height: 900 });
-      await page.goto(`file://${join(folder, report, "report.html")}`);
-      const found = await page.evaluate(() => {
-        for (const table of document.querySelectorAll("details")) table.open = true;
-        // What lies in a box that scrolls fits that box.
-        const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
-        const visible = [...document.body.querySelectorAll("*")].filter((e) => e.getClientRects().length > 0);
-        const over = visible.filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !scrolls(e))
-          .map((e) => `${e.tagName} ${e.className} ${(e.textContent ?? "").slice(0, 60)}`);
-        return {
-          over, wide: document.documentElement.scrollWidth - window.innerWidth,
-          tables: document.querySelectorAll("table").length,
-          figures: document.querySelectorAll("svg, img").length,
-        };
-      });
-      assert.deepEqual(found.over, [], `${report} at ${width}`);
-      assert.ok(found.wide <= 0, `${report} is ${found.wide} wider than ${width}`);
-      assert.ok(found.tables > 0 && found.figures > 0, JSON.stringify(found));
-      await shot(page, `report-${report}-${width}`, true);
-      await page.close();
-    }
-  }
-});
-
 test("a server that ended is said to have ended", async (t) => {
   const gone = await serve(["explore"]);
   const page = await open(t, gone.url, { faulty: true });
