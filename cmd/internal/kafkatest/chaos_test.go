@@ -274,10 +274,9 @@ release:
   budget: {epsilon: %v, window: %v}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
-standby_replicas: %d
 smooth: {lag: %v}
 `, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
-		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys,
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout,
 		smoothingLag*fleetStep)
 	if id != "" {
 		text += "instance_id: " + id + "\n"

@@ -194,22 +194,6 @@ var families = append(counted(),
 				give(float64(p.Of-p.Records), number)
 			}
 		}, "partition"),
-	labelled("standby_lag_records",
-		"Offsets of the changelog that a standby's copy of another instance's partition lacks.",
-		func(s *Status, give give) {
-			for number, c := range s.Standbys {
-				if c.LagRecords != nil {
-					give(float64(*c.LagRecords), number)
-				}
-			}
-		}, "partition"),
-	labelled("standby_waits",
-		"1 if a standby leaves its copy as it is; its lag is not known then.",
-		func(s *Status, give give) {
-			for number, c := range s.Standbys {
-				give(truth(c.Waits), number)
-			}
-		}, "partition"),
 	labelled("lag_records",
 		"Offsets between what is committed and the input's end, which is at least as many as "+
 			"records, of a running partition.",
