@@ -35,7 +35,7 @@ func newTopicsACLs(std cli.Streams) *cobra.Command {
 		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
 Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
 config they include making topics, and with the sections smooth or counts there those of "geodither
-smooth" and "geodither counts". The command connects to nothing.
+smooth" and "geodither counts serve". The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
 "consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, "replay" writes to
@@ -90,7 +90,7 @@ topics.create: co-partitioned, the changelog compacted, the others with the raw 
 So the service itself needs no right to make topics. A missing raw topic is made only if
 topics.partitions says how large. A topic that is there is left alone, and is an error if the
 service could not use it. With the sections smooth or counts, the topics of the services
-"geodither smooth" and "geodither counts" are made too.`,
+"geodither smooth" and "geodither counts serve" are made too.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -92,8 +92,9 @@ func requestHeartbeat(by Identity) *wire.Request {
 	return q.String(by.MemberID).Nullable(by.InstanceID).End()
 }
 
-// Lease is this member's right to work on a partition. It lasts from generation to generation, until the group gives the partition to another member, or this
-// member is out. So work goes on while the group shares out; DESIGN.md says why it may.
+// Lease is this member's right to work on a partition. It lasts from generation to generation,
+// until the group gives the partition to another member, or this member is out. So work goes on
+// while the group shares out; DESIGN.md says why it may.
 type Lease struct {
 	Partition int32
 

@@ -511,3 +511,33 @@ func readCode(key protocol.ApiKey, body []byte) (kafka.Error, bool) {
 	}
 	return code, !r.Short
 }
+
+// maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
+// group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
+// from some fifty members on, does without the shares.
+const maxSharesBytes = 256 << 10
+
+// Bounds of what the copies add to all subscriptions, for the same reason: maxCopiesBytes where the
+// members know how many they are, and else fewCopies a member.
+const (
+	maxCopiesBytes = 256 << 10
+	fewCopies      = 128
+)
+
+// fewEnoughCopies returns the first of the copies. The shares are those of the last generation.
+func fewEnoughCopies(copies []Copy, shares []share) []Copy {
+	most := fewCopies
+	if len(shares) > 0 {
+		most = maxCopiesBytes / copyBytes / len(shares)
+	}
+	return copies[:min(len(copies), most)]
+}
+
+// fewEnough returns the shares if they are small enough to be sent to all members, else nil.
+func fewEnough(shares []share) []share {
+	size := len(appendUserData(nil, userData{shares: shares})) + maxSettingsBytes
+	if size*len(shares) > maxSharesBytes {
+		return nil
+	}
+	return shares
+}

@@ -37,27 +37,8 @@ type said struct {
 	copies   []Copy  // what the member has of partitions' states
 }
 
-// maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
-// group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
-// from some fifty members on, does without the shares.
-const maxSharesBytes = 256 << 10
-
-// Bounds of what the copies add to all subscriptions, for the same reason: maxCopiesBytes where the
-// members know how many they are, and else fewCopies a member.
-const (
-	maxCopiesBytes = 256 << 10
-	copyBytes      = 4 + 8
-	fewCopies      = 128
-)
-
-// fewEnoughCopies returns the first of the copies. The shares are those of the last generation.
-func fewEnoughCopies(copies []Copy, shares []share) []Copy {
-	most := fewCopies
-	if len(shares) > 0 {
-		most = maxCopiesBytes / copyBytes / len(shares)
-	}
-	return copies[:min(len(copies), most)]
-}
+// copyBytes is what one Copy takes.
+const copyBytes = 4 + 8
 
 // appendSubscription writes version 2 of Kafka's ConsumerProtocolSubscription:
 //
@@ -151,15 +132,6 @@ type assignment struct {
 	total    int32
 	all      []share
 	settings []byte // that the group goes by; empty if the leader does not say
-}
-
-// fewEnough returns the shares if they are small enough to be sent to all members, else nil.
-func fewEnough(shares []share) []share {
-	size := len(appendUserData(nil, userData{shares: shares})) + maxSettingsBytes
-	if size*len(shares) > maxSharesBytes {
-		return nil
-	}
-	return shares
 }
 
 const userDataVersion = 1
