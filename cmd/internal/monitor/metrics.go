@@ -94,15 +94,15 @@ func single(name, help string, of func(s *Status) float64) family {
 // counted are the metrics of the engine's numbers.
 func counted() (all []family) {
 	first := map[string]family{}
-	for _, n := range engine.Numbers {
+	for i, n := range engine.Numbers {
 		if n.Metric == "" {
 			continue
 		}
 		label, value, found := strings.Cut(n.Label, "=")
-		each := func(s *Status, give give) { give(float64(n.Of(&s.tally))) }
+		each := func(s *Status, give give) { give(float64(s.tally.Values()[i])) }
 		var labels []string
 		if found {
-			each = func(s *Status, give give) { give(float64(n.Of(&s.tally)), value) }
+			each = func(s *Status, give give) { give(float64(s.tally.Values()[i]), value) }
 			labels = []string{label}
 		}
 		f := labelled(n.Metric, n.Help, each, labels...)

@@ -205,8 +205,8 @@ func (s Source) Status() Status {
 	now.Build, now.Service, now.Settings = s.Build, s.Service, s.Settings
 	now.EpsilonSpent = now.tally.Epsilon
 	now.Counters, now.DeadLetters = map[string]int64{}, map[string]int64{}
-	for _, n := range engine.Numbers {
-		now.Counters[n.Name] = n.Of(&now.tally)
+	for i, n := range now.tally.Values() {
+		now.Counters[engine.Numbers[i].Name] = n
 	}
 	for reason, n := range now.tally.Refusals.All() {
 		if n > 0 {
