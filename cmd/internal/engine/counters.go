@@ -256,13 +256,6 @@ func (t *Tally) addTimes(more *Tally, times int64) {
 	t.Refusals.addTimes(&more.Refusals, times)
 }
 
-// addNumbers adds the numbers of more, so many times, to those of sum.
-func addNumbers(sum, more []int64, times int64) {
-	for i, n := range more {
-		sum[i] += times * n
-	}
-}
-
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
 func (t Tally) Silent() int64 {
 	return t.Skipped + t.Suppressed + t.RecordsSkipped

@@ -89,3 +89,10 @@ func (s *SetSizes) Add(cells int) {
 	bucket, _ := slices.BinarySearch(SetBounds, float64(cells))
 	s[bucket]++
 }
+
+// addNumbers adds the numbers of more, so many times, to those of sum.
+func addNumbers(sum, more []int64, times int64) {
+	for i, n := range more {
+		sum[i] += times * n
+	}
+}
