@@ -250,8 +250,8 @@ func TestConfigSchema(t *testing.T) {
 		"no budget": strings.Replace(complete,
 			"{epsilon: 6, window: 2h, lifetime: 500}", "none", 1),
 		"variables": strings.NewReplacer("epsilon: 0.5", `epsilon: "${EPSILON:1}"`, "create: true",
-			"create: ${CREATE:true}", "max_ahead: 2h", "max_ahead: ${AHEAD}", "standby_replicas: 2",
-			"standby_replicas: ${COPIES}").Replace(complete),
+			"create: ${CREATE:true}", "max_ahead: 2h", "max_ahead: ${AHEAD}", "partitions: 6",
+			"partitions: ${COPIES}").Replace(complete),
 	} {
 		if err := valid(config); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -41,7 +41,6 @@ encoding: {raw: json, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-standby_replicas: 2
 release: {mechanism: lattice, epsilon: 0.5, delta: 0.02, interval: 10m, between: skip, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500}}
 publish: {timestamp: step, user: pseudonym, release: false, estimate: median}
 input: {outside: clamp}
@@ -98,9 +97,8 @@ func TestLoadConfig(t *testing.T) {
 		"state":    o.StateDir == filepath.Join(dir, "state"),
 		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond &&
 			o.TransactionTimeout == 12*time.Second,
-		"standbys": o.Standbys == 2,
-		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
-		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
+		"times": o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
+		"log":   file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": reflect.DeepEqual(o.Release, mechanism.Options{
 			Mechanism: "lattice", Epsilon: .5, Delta: .02,
 			ReleaseInterval: 10, Between: "skip", Estimate: "median",
@@ -304,7 +302,7 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
 		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
-		{"epsilon text", "epsilon: 0.5", "epsilon: one", []string{"line 16", "`one`", "a number"}},
+		{"epsilon text", "epsilon: 0.5", "epsilon: one", []string{"line 15", "`one`", "a number"}},
 		{"a list of brokers", "brokers: [one:9092, two:9092]", "brokers: one:9092", []string{
 			"`one:9092`", "a list",
 		}},
@@ -363,7 +361,7 @@ func TestWrongConfig(t *testing.T) {
 		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
 		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
 		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{
-			"line 20", "`7`", "a duration with its unit",
+			"line 19", "`7`", "a duration with its unit",
 		}},
 		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{
 			"`soon`", "a duration",
@@ -374,9 +372,6 @@ func TestWrongConfig(t *testing.T) {
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},
 		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{
 			"session_timeout",
-		}},
-		{"too many standbys", "standby_replicas: 2", "standby_replicas: 4", []string{
-			"standby_replicas", "between 0 and 3",
 		}},
 		{"listener without a port", "\nlog:", "\nhttp: {listen: 8080}\nlog:", []string{
 			"http: listen: write HOST:PORT", "8080",
@@ -473,7 +468,7 @@ func TestWrongConfig(t *testing.T) {
 		},
 		{
 			"a variable for a number", "epsilon: 0.5", `epsilon: "${SECRET:hunter2}"`,
-			[]string{"line 16: release.epsilon: ${SECRET} gives something else than a number"},
+			[]string{"line 15: release.epsilon: ${SECRET} gives something else than a number"},
 		},
 		{
 			"a variable that turns a limit off", "{epsilon: 6,", `{epsilon: "${NOTHING:}",`,
@@ -481,13 +476,13 @@ func TestWrongConfig(t *testing.T) {
 		},
 		{
 			"a variable for a duration", "max_ahead: 2h", "max_ahead: ${AHEAD:2}",
-			[]string{"line 21: max_ahead: ${AHEAD} gives something else than a duration"},
+			[]string{"line 20: max_ahead: ${AHEAD} gives something else than a duration"},
 		},
 		{
-			"a number of a variable that is not there", "standby_replicas: 2",
-			"standby_replicas: ${GEODITHER_NOWHERE}",
+			"a number of a variable that is not there", "partitions: 6",
+			"partitions: ${GEODITHER_NOWHERE}",
 			[]string{
-				"line 15: standby_replicas: the environment has no variable GEODITHER_NOWHERE",
+				"line 9: topics.partitions: the environment has no variable GEODITHER_NOWHERE",
 			},
 		},
 		{

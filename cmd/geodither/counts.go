@@ -15,12 +15,12 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/countfiles"
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/mechanism/counts"
 )
 
 type countsFlags struct {
@@ -30,14 +30,13 @@ type countsFlags struct {
 	from, to string // days
 	keyFile  string
 	out      string
-	accept   []string                // what one start of the service goes on with
 	source   func(key string) string // names for errors where a setting came from
 }
 
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts {-c FILE | --from DAY --to DAY [--epsilon E --per-day N] PATH...}",
+		Use:   "counts --from DAY --to DAY [--epsilon E --per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
 the command belongs to the trusted side. For the question where a fleet is, these counts are far
@@ -72,29 +71,16 @@ refused, because the same noise would show the difference. So are other settings
 of another time zone that overlap a published one: they cost a further ε. Keep it with the key.
 Another fleet needs a key of its own.
 
-Fixes may come in any order. Memory: some 500 bytes for each user and day.
-
-With -c alone the command is a service: raw topic in, topics.counts out, each window once, until
-SIGTERM or Ctrl-C. Its settings are the section counts; with files they are the defaults of the
-flags. The raw topic needs message.timestamp.type=LogAppendTime: a fix counts if its record was
-appended by counts.grace after the window's end. A window is published counts.skew after that, also
-where nobody reports. An instance counts by raw partition into a topic of partial counts, which are
-true ones, and publishes their totals with the key's noise. Other settings need another
-counts.group and topics.counts, and counts.first from tomorrow on. With another counts.time_zone
-it is the day after, so that no day overlaps one that was counted.`,
+Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
 		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
     --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
     --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
     --window 30m --zone districts.geojson --out counts.ndjson
-  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
-  geodither counts -c geodither.yml`,
+  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.serves(cmd.Flags(), args) {
-				return serveCounts(cmd.Context(), f.config.Path, f.accept, std)
-			}
-			options, trials, err := f.options(cmd.Flags())
+			request, err := f.request(cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -105,10 +91,7 @@ it is the day after, so that no day overlaps one that was counted.`,
 			if err != nil {
 				return err
 			}
-			if trials != nil {
-				return chooseCounts(cmd.Context(), reader, trials, std)
-			}
-			return runCounts(cmd.Context(), reader, options, std)
+			return countfiles.Run(cmd.Context(), reader, request, std)
 		},
 	}
 	flags := cmd.Flags()
@@ -132,25 +115,10 @@ it is the day after, so that no day overlaps one that was counted.`,
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
-	flags.StringSliceVar(
-		&f.accept,
-		"accept",
-		nil,
-		"of the service, for one start: refused goes on "+
-			"where nearly all of the first raw records would be refused (`NAME`)",
-	)
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv or .ndjson; - is CSV on standard output")
+	cmd.AddCommand(newCountsServe(std))
 	return cmd
-}
-
-// serves reports whether the command is a service: nothing names files, days or settings.
-func (f *countsFlags) serves(flags *pflag.FlagSet, args []string) bool {
-	other := false
-	flags.Visit(func(flag *pflag.Flag) {
-		other = other || flag.Name != "config" && flag.Name != "accept"
-	})
-	return f.config.Path != "" && !other && len(args) == 0
 }
 
 // countsKeys are the flags that stand for keys of the section counts.
@@ -206,121 +174,64 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	return c, nil
 }
 
-// options returns what to publish; or trials, where no cap is named.
-func (f *countsFlags) options(
-	flags *pflag.FlagSet,
-) (o countsOptions, trials []*countsTrial, err error) {
+// request returns what to count.
+func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err error) {
 	format, err := files.FormatOf(f.out)
 	switch {
 	case err != nil:
-		return o, nil, err
-	case len(f.accept) > 0:
-		return o, nil, cli.Usagef("--accept is for the service, which -c FILE alone starts")
+		return q, err
 	case format != "csv" && format != "json":
-		return o, nil, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
+		return q, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
 	c, err := f.file(flags)
 	if err != nil {
-		return o, nil, err
+		return q, err
 	}
 	if f.input.Mapping, err = f.config.Mapping(); err != nil {
-		return o, nil, err
+		return q, err
 	}
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
-	if c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out") {
-		if f.config.Path == "" && !flags.Changed("window") {
-			c.Counts.Window = 0 // several
-		}
-		trials, err = f.trials(c)
-		return o, trials, err
+	q = countfiles.Request{
+		Config: c, Name: f.source, From: f.from, To: f.to,
+		Choose:  c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out"),
+		KeyFile: f.keyFile, Out: f.out, Format: format,
 	}
-	if o, err = f.counted(c); err != nil {
-		return o, nil, err
+	if q.Choose && f.config.Path == "" && !flags.Changed("window") {
+		q.Config.Counts.Window = 0 // several
 	}
-	o.out, o.keyFile, o.format = f.out, f.keyFile, format
-	o.key, err = keyOfFile(f.keyFile)
-	return o, nil, err
+	q.Key, err = keyOfFile(f.keyFile)
+	return q, err
 }
 
-// counted returns what a config has counted on the days of the flags.
-func (f *countsFlags) counted(c config.File) (o countsOptions, err error) {
-	counted, err := c.Counted(f.source)
-	if err != nil {
-		return o, cli.Usage(err)
-	}
-	o.settings, o.plan, o.zones = counted.Settings, counted.Plan, counted.Zones
-	if f.from == "" || f.to == "" {
-		return o, cli.Usagef("name the days to publish, --from DAY and --to DAY: which they are " +
-			"must not depend on the fixes; -c FILE alone runs the service")
-	}
-	first, err := counts.ParseDate(f.from)
-	if err != nil {
-		return o, cli.Usagef("--from: %w", err)
-	}
-	last, err := counts.ParseDate(f.to)
-	if err != nil {
-		return o, cli.Usagef("--to: %w", err)
-	}
-	if o.days, err = o.plan.Between(first, last); err != nil {
-		return o, cli.Usage(err)
-	}
-	return o, nil
-}
+func newCountsServe(std cli.Streams) *cobra.Command {
+	var (
+		path   string
+		accept []string
+	)
+	cmd := &cobra.Command{
+		Use:   "serve -c FILE",
+		Short: "Count as a service: raw topic in, topics.counts out",
+		Long: `Count vehicles as "counts" does, from the raw topic into topics.counts, each window once, until
+SIGTERM or Ctrl-C. The settings are the section counts of the config.
 
-// mostTried bounds the number of zones that are tried, and with it the time.
-const mostTried = 5000
-
-// trials returns what to try: the zones and the window of the settings, or several where they name
-// none. The first one has the shortest windows and the smallest zones.
-func (f *countsFlags) trials(c config.File) (all []*countsTrial, err error) {
-	c.Counts.Epsilon, c.Counts.PerDay = cmp.Or(c.Counts.Epsilon, 1), 1 // the cap is found later
-	sides := []string{c.Counts.Zone}
-	if c.Counts.Zone == "" && c.Counts.Zones == "" {
-		if sides, err = f.sides(c); err != nil {
-			return nil, err
-		}
+The raw topic needs message.timestamp.type=LogAppendTime: a fix counts if its record was appended
+by counts.grace after the window's end. A window is published counts.skew after that, also where
+nobody reports. An instance counts by raw partition into a topic of partial counts, which are true
+ones, and publishes their totals with the key's noise. Other settings need another counts.group and
+topics.counts, and counts.first from tomorrow on. With another counts.time_zone it is the day after,
+so that no day overlaps one that was counted.`,
+		Example: "  geodither counts serve -c geodither.yml",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serveCounts(cmd.Context(), path, accept, std)
+		},
 	}
-	windows := []time.Duration{30 * time.Minute, time.Hour, 3 * time.Hour}
-	if c.Counts.Window != 0 {
-		windows = []time.Duration{c.Counts.Window}
-	}
-	for _, window := range windows {
-		for _, side := range sides {
-			trial := c
-			trial.Counts.Window, trial.Counts.Zone = window, side
-			o, err := f.counted(trial)
-			if err != nil {
-				return nil, err
-			}
-			t := &countsTrial{countsOptions: o, zone: cmp.Or(side, c.Counts.Zones)}
-			all = append(all, t)
-		}
-	}
-	return all, nil
-}
-
-// sides returns up to four sides of squares that suit the map, the smallest first.
-func (f *countsFlags) sides(c config.File) (sides []string, err error) {
-	zones := 0
-	for side := 64.; side >= .5; side /= 2 {
-		c.Counts.Zone = fmt.Sprintf("%gkm", side)
-		o, err := f.counted(c)
-		if err != nil && len(sides) == 0 {
-			return nil, err
-		}
-		switch {
-		case err != nil, o.zones.Count() > mostTried && zones > 4:
-			return sides, nil //nolint:nilerr // there are too many small zones for a map
-		case o.zones.Count() == zones: // a whole number of a model's cells
-			continue
-		case zones <= 4:
-			sides = nil // two by two squares, and elsewhere, are the least
-		}
-		zones = o.zones.Count()
-		sides = append([]string{c.Counts.Zone}, sides...)
-		sides = sides[:min(len(sides), 4)]
-	}
-	return sides, nil
+	flags := cmd.Flags()
+	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	flags.StringSliceVar(&accept, "accept", nil, "for one start: refused goes on where nearly all "+
+		"of the first raw records would be refused (`NAME`)")
+	cli.Required(cmd, "config")
+	return cmd
 }
 
 // serveCounts runs an instance of the two services that count, until the context ends or one of

@@ -19,7 +19,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestCountsService: "counts -c FILE" refuses a raw topic with its producers' times, and says how
+// TestCountsService: "counts serve" refuses a raw topic with its producers' times, and says how
 // to change that. Then it publishes every zone of each window of yesterday once, empty ones
 // included, and one address answers for both its stages. With the same config "topics acls" knows
 // both groups.
@@ -49,7 +49,7 @@ http: {listen: "127.0.0.1:0"}
 		}
 	}
 	refused := func(config string) result {
-		r := call(t, "counts", "-c", config)
+		r := call(t, "counts", "serve", "-c", config)
 		_, message, _ := strings.Cut(r.err, "\ngeodither: ")
 		r.err = "geodither: " + message // behind the log
 		return r
@@ -57,7 +57,7 @@ http: {listen: "127.0.0.1:0"}
 	requireMessage(t, refused(config), cli.ExitFailed, "LogAppendTime",
 		"kafka-configs.sh --bootstrap-server "+broker+" --alter --topic raw")
 	w.Alter(t, "raw", "message.timestamp.type", "LogAppendTime")
-	service := start(t, nil, "counts", "-c", config)
+	service := start(t, nil, "counts", "serve", "-c", config)
 	view, zones := w.View(t, "counted", false), int64(3*3+1)
 	eventually(t, "the windows of yesterday are published",
 		func() bool { return view.Read(t) >= 3*zones })
@@ -103,7 +103,7 @@ http: {listen: "127.0.0.1:0"}
 		{"first: ", "first: on ", "counts.first"},
 	} {
 		wrong := write(t, dir, "wrong.yml", strings.Replace(read(t, config), c.before, c.after, 1))
-		requireMessage(t, call(t, "counts", "-c", wrong), cli.ExitUsage, c.words)
+		requireMessage(t, call(t, "counts", "serve", "-c", wrong), cli.ExitUsage, c.words)
 	}
 }
 

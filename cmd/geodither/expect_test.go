@@ -33,7 +33,7 @@ func TestModelInspectExpects(t *testing.T) {
 	if again := succeed(t, args...).out; again != text {
 		t.Error("the same seed gives another text")
 	}
-	var s modelSummary
+	var s expect.Model
 	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json")...).out),
 		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)

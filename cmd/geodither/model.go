@@ -84,7 +84,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	summary := summarizeModel(model)
+	summary := expect.Describe(model)
 	if summary.Expected, err = f.simulate(cmd, model, std); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ A model that was trained with differential privacy can be measured on traces of 
 				return json.NewEncoder(std.Out).Encode(measured)
 			}
 			var text strings.Builder
-			printFit(&text, measured, trial.FitVerdict(*measured))
+			expect.PrintFit(&text, measured, trial.FitVerdict(*measured))
 			_, err = io.WriteString(std.Out, text.String())
 			return err
 		},

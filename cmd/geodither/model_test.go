@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -90,7 +91,7 @@ func TestModelSuspicious(t *testing.T) {
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the model is suspicious") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
-	var s modelSummary
+	var s expect.Model
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil || len(s.Suspicious) != 1 ||
 		s.Suspicious[0].Name != "few users" {
 		t.Errorf("%v: %s", err, r.out)

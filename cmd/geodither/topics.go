@@ -34,8 +34,8 @@ func newTopicsACLs(std cli.Streams) *cobra.Command {
 		Short: "Print the rights that the service needs, and no others",
 		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
 Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
-config they include making topics, and with the section counts there those of "geodither counts".
-The command connects to nothing.
+config they include making topics, and with the section counts there those of "geodither counts
+serve". The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
 "consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, "replay" writes to
@@ -89,7 +89,8 @@ func newTopicsCreate(std cli.Streams) *cobra.Command {
 topics.create: co-partitioned, the changelog compacted, the others with the raw topic's retention.
 So the service itself needs no right to make topics. A missing raw topic is made only if
 topics.partitions says how large. A topic that is there is left alone, and is an error if the
-service could not use it. With the section counts, the topics of "geodither counts" are made too.`,
+service could not use it. With the section counts, the topics of "geodither counts serve" are made
+too.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
@@ -159,7 +160,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 			f.Personal)
 	}
 	return cli.Interruptibly(ctx, func() error {
-		return summarizeModel(made.Model).Print(std.Out)
+		return expect.Describe(made.Model).Print(std.Out)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -50,7 +51,7 @@ func TestTrainPrivately(t *testing.T) {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
 		var told strings.Builder
-		if err := summarizeModel(m).Print(&told); err != nil ||
+		if err := expect.Describe(m).Print(&told); err != nil ||
 			!strings.Contains(told.String(), "\ntrained on   not told") {
 			t.Errorf("a private model says %v, %s", err, &told)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
@@ -38,7 +39,7 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-func inspectModel(t *testing.T, model string) (s modelSummary) {
+func inspectModel(t *testing.T, model string) (s expect.Model) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out),
 		&s); err != nil {

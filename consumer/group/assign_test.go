@@ -162,7 +162,7 @@ func TestNewerClaimWins(t *testing.T) {
 func TestGroupProtocolIsReadBack(t *testing.T) {
 	shares := []share{{"a", "", []int32{0, 3}}, {"b", "two", nil}, {"c", "three", []int32{1, 2}}}
 	had := said{
-		claim{7, []int32{0, 3}}, shares, []byte("settings"), 1, []Copy{{0, 7}, {4, 1 << 40}},
+		claim{7, []int32{0, 3}}, shares, []byte("settings"), []Copy{{0, 7}, {4, 1 << 40}},
 	}
 	told := readSubscription(appendSubscription(nil, "in", had), "in")
 	if !reflect.DeepEqual(told, had) {
@@ -172,7 +172,7 @@ func TestGroupProtocolIsReadBack(t *testing.T) {
 		t.Errorf("another topic's: %+v", got)
 	}
 	settings := []byte("settings")
-	none := appendAssignment(nil, "in", assignment{nil, 4, shares, nil, nil})
+	none := appendAssignment(nil, "in", assignment{nil, 4, shares, nil})
 	some := shares[2].partitions
 	foreign := append(appendPartitions([]byte{0, 1}, "in", []int32{4}), 0xff, 0xff, 0xff, 0xff)
 	nothing := assignment{total: -1}
@@ -182,16 +182,16 @@ func TestGroupProtocolIsReadBack(t *testing.T) {
 		want    assignment
 	}{
 		"an assignment": {
-			appendAssignment(nil, "in", assignment{some, 4, shares, settings, []int32{0, 3}}),
+			appendAssignment(nil, "in", assignment{some, 4, shares, settings}),
 			"in",
-			assignment{[]int32{1, 2}, 4, shares, settings, []int32{0, 3}},
+			assignment{[]int32{1, 2}, 4, shares, settings},
 		},
 		"no settings": {
-			appendAssignment(nil, "in", assignment{some, 4, shares, nil, []int32{0}}),
+			appendAssignment(nil, "in", assignment{some, 4, shares, nil}),
 			"in",
-			assignment{[]int32{1, 2}, 4, shares, nil, []int32{0}},
+			assignment{[]int32{1, 2}, 4, shares, nil},
 		},
-		"no partition":      {none, "in", assignment{nil, 4, shares, nil, nil}},
+		"no partition":      {none, "in", assignment{nil, 4, shares, nil}},
 		"another topic's":   {none, "other", nothing},
 		"no assignment":     {nil, "in", nothing},
 		"another program's": {foreign, "in", assignment{own: []int32{4}, total: -1}},
@@ -240,7 +240,7 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 			t.Errorf("%d members are told of each other: %v", size, got)
 		}
 		if all := size * len(appendAssignment(nil, "in",
-			assignment{[]int32{1}, int32(size), known, nil, nil})); all > maxSharesBytes+100*size {
+			assignment{[]int32{1}, int32(size), known, nil})); all > maxSharesBytes+100*size {
 			t.Errorf("%d members: %d bytes", size, all)
 		}
 	}
@@ -251,7 +251,7 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 	var told kmsg.ConsumerMemberMetadata
 	if err := told.ReadFrom(appendSubscription(nil, "in",
-		said{claim{7, []int32{0, 2}}, nil, []byte("s"), 2, []Copy{{1, 2}}})); err != nil {
+		said{claim{7, []int32{0, 2}}, nil, []byte("s"), []Copy{{1, 2}}})); err != nil {
 		t.Fatal(err)
 	}
 	if told.Version != 2 || !slices.Equal(told.Topics, []string{"in"}) || told.Generation != 7 ||
@@ -262,7 +262,7 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 	}
 	var given kmsg.ConsumerMemberAssignment
 	if err := given.ReadFrom(appendAssignment(nil, "in", assignment{
-		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"), []int32{0},
+		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"),
 	})); err != nil {
 		t.Fatal(err)
 	}
@@ -280,11 +280,10 @@ func FuzzGroupProtocol(f *testing.F) {
 			claim{1, []int32{0, 1}},
 			[]share{{"a", "b", []int32{1}}},
 			[]byte("s"),
-			1,
 			[]Copy{{3, 4}},
 		}))
 	f.Add(appendAssignment(nil, "in", assignment{
-		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"), []int32{0},
+		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"),
 	}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := readSubscription(b, "in")
@@ -295,7 +294,7 @@ func FuzzGroupProtocol(f *testing.F) {
 		for _, s := range all {
 			total += len(s.partitions)
 		}
-		total += len(given.standbys) + 3*len(c.copies)
+		total += 3 * len(c.copies)
 		if max(total, len(own))*4 > 3*len(b) {
 			t.Errorf("%d bytes hold %d partitions", len(b), total)
 		}

@@ -22,13 +22,9 @@ var ErrNotMember = errors.New("consumer: not a current member of the group")
 type Generation struct {
 	ID         int32
 	MemberID   string
-	InstanceID string  // empty for a dynamic member
-	Partitions []int32 // of the group's topic, ascending; may be empty
-	// Standbys are the partitions of others whose states this member should keep a copy of,
-	// ascending; empty unless Options.Standbys asks for some.
-	Standbys []int32
-	// Leases are the rights to both: those that go on, and new ones.
-	Leases []*Lease
+	InstanceID string   // empty for a dynamic member
+	Partitions []int32  // of the group's topic, ascending; may be empty
+	Leases     []*Lease // the rights to them: those that go on, and new ones
 
 	member *Member
 	life   *life
@@ -96,12 +92,11 @@ func requestHeartbeat(by Identity) *wire.Request {
 	return q.String(by.MemberID).Nullable(by.InstanceID).End()
 }
 
-// Lease is this member's right to work on a partition, or to keep a copy of its state. It lasts
-// from generation to generation, until the group gives the partition to another member, or this
-// member is out. So work goes on while the group shares out; DESIGN.md says why it may.
+// Lease is this member's right to work on a partition. It lasts from generation to generation,
+// until the group gives the partition to another member, or this member is out. So work goes on
+// while the group shares out; DESIGN.md says why it may.
 type Lease struct {
 	Partition int32
-	Standby   bool // for a copy of the state only
 
 	member   *Member
 	ctx      context.Context // its cause says why the lease is over
@@ -280,33 +275,25 @@ func (t *tenancy) joined(by Identity) {
 	t.stir()
 }
 
-// begin makes the leases of a generation. A lease goes on if its partition stays here, as what it
-// is.
+// begin makes the leases of a generation. A lease goes on if its partition stays here.
 func (t *tenancy) begin(gen *Generation, by Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.leases
 	t.leases = nil
-	keep := func(p int32, standby bool) {
+	for _, p := range gen.Partitions {
 		i := slices.IndexFunc(last, func(l *Lease) bool {
-			return l.Partition == p && l.Standby == standby && l.ctx.Err() == nil
+			return l.Partition == p && l.ctx.Err() == nil
 		})
 		if i >= 0 {
 			t.leases = append(t.leases, last[i])
-			return
+			continue
 		}
 		l := &Lease{
-			Partition: p, Standby: standby, member: gen.member, identity: by,
-			returned: make(chan struct{}),
+			Partition: p, member: gen.member, identity: by, returned: make(chan struct{}),
 		}
 		l.ctx, l.end = context.WithCancelCause(context.Background())
 		t.leases = append(t.leases, l)
-	}
-	for _, p := range gen.Partitions {
-		keep(p, false)
-	}
-	for _, p := range gen.Standbys {
-		keep(p, true)
 	}
 	for _, l := range last {
 		if !slices.Contains(t.leases, l) {

@@ -45,9 +45,6 @@ func (m *Member) join(ctx context.Context) (*Generation, error) {
 	if !fits(given.settings, m.options.Settings) {
 		return nil, m.differs(given.settings)
 	}
-	given.standbys = slices.DeleteFunc(given.standbys, func(p int32) bool {
-		return p < 0 || slices.Contains(given.own, p) // whatever the leader's version says
-	})
 	m.kept.last = said{
 		claim:  claim{generation: a.generation, partitions: given.own},
 		shares: given.all, settings: m.options.Settings,
@@ -56,7 +53,7 @@ func (m *Member) join(ctx context.Context) (*Generation, error) {
 	life.ctx, life.end = context.WithCancelCause(context.Background())
 	gen := &Generation{
 		ID: a.generation, MemberID: a.member, InstanceID: m.options.InstanceID,
-		Partitions: slices.Clone(given.own), Standbys: given.standbys, member: m, life: life,
+		Partitions: slices.Clone(given.own), member: m, life: life,
 	}
 	m.tenancy.begin(gen, m.identity(a.generation))
 	return gen, nil
@@ -80,7 +77,6 @@ func (m *Member) enter(ctx context.Context) (joined, error) {
 	}
 	if !m.kept.same || m.kept.subscription == nil {
 		say := m.kept.last
-		say.standbys = o.Standbys
 		if o.Copies != nil {
 			say.copies = fewEnoughCopies(o.Copies(), say.shares)
 		}
@@ -141,15 +137,13 @@ func (m *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, err
 		}
 	}
 	total := int32(counts[topic])
-	members := candidates(topic, fitting, m.kept.last)
-	given := assign(total, members)
-	standbys := spread(total, members, given)
+	given := assign(total, candidates(topic, fitting, m.kept.last))
 	shares = append(shares, given...)
 	known := fewEnough(shares)
 	assignments := make(map[string][]byte, len(shares))
 	for _, s := range shares {
 		assignments[s.member] = appendAssignment(nil, topic, assignment{
-			s.partitions, total, known, settings, standbys[s.member],
+			s.partitions, total, known, settings,
 		})
 	}
 	return assignments, nil
@@ -206,7 +200,7 @@ func candidates(topic string, members []joinedMember, newest said) []candidate {
 		s := readSubscription(member.subscription, topic)
 		all[i] = candidate{
 			member: member.id, instance: member.instance, claims: []claim{s.claim},
-			standbys: s.standbys, copies: s.copies,
+			copies: s.copies,
 		}
 		if len(s.shares) > 0 && (s.generation > newest.generation || len(newest.shares) == 0) {
 			newest = s
@@ -516,4 +510,34 @@ func readCode(key protocol.ApiKey, body []byte) (kafka.Error, bool) {
 		}
 	}
 	return code, !r.Short
+}
+
+// maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
+// group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
+// from some fifty members on, does without the shares.
+const maxSharesBytes = 256 << 10
+
+// Bounds of what the copies add to all subscriptions, for the same reason: maxCopiesBytes where the
+// members know how many they are, and else fewCopies a member.
+const (
+	maxCopiesBytes = 256 << 10
+	fewCopies      = 128
+)
+
+// fewEnoughCopies returns the first of the copies. The shares are those of the last generation.
+func fewEnoughCopies(copies []Copy, shares []share) []Copy {
+	most := fewCopies
+	if len(shares) > 0 {
+		most = maxCopiesBytes / copyBytes / len(shares)
+	}
+	return copies[:min(len(copies), most)]
+}
+
+// fewEnough returns the shares if they are small enough to be sent to all members, else nil.
+func fewEnough(shares []share) []share {
+	size := len(appendUserData(nil, userData{shares: shares})) + maxSettingsBytes
+	if size*len(shares) > maxSharesBytes {
+		return nil
+	}
+	return shares
 }

@@ -290,12 +290,11 @@ func TestRenewed(t *testing.T) {
 	h.Is(lease.Settle(t.Context()), ErrNotMember)
 }
 
-// TestOneAtATime: a copy that becomes the partition, and the partition that becomes a copy, wait
-// for what runs in this process.
+// TestOneAtATime: work on a partition that comes back waits for what still runs in this process.
 func TestOneAtATime(t *testing.T) {
 	m := &Member{options: Options{ID: "g"}}
-	generation := func(own, standbys []int32) *Generation {
-		gen := &Generation{Partitions: own, Standbys: standbys, member: m, life: &life{}}
+	generation := func(own ...int32) *Generation {
+		gen := &Generation{Partitions: own, member: m, life: &life{}}
 		gen.life.ctx, gen.life.end = context.WithCancelCause(t.Context())
 		m.tenancy.begin(gen, Identity{})
 		return gen
@@ -314,19 +313,22 @@ func TestOneAtATime(t *testing.T) {
 			order = append(order, name)
 		})
 	}
-	run("copy", generation(nil, []int32{0}).Leases[0])
-	run("partition", generation([]int32{0}, nil).Leases[0])
-	again := generation(nil, []int32{0}).Leases[0] // while the first copy's work still runs
-	run("copy again", again)
-	if l := m.tenancy.finishing(); l == nil || !l.Standby {
+	first := generation(0).Leases[0]
+	run("first", first)
+	generation()
+	run("second", generation(0).Leases[0])
+	generation()
+	third := generation(0).Leases[0] // while the first lease's work still runs
+	run("third", third)
+	if l := m.tenancy.finishing(); l != first {
 		t.Errorf("still at work on a lease that is over: %+v", l)
 	}
 	m.tenancy.over(kafka.ErrGroupClosed)
-	for _, name := range []string{"copy again", "partition", "copy"} {
+	for _, name := range []string{"third", "second", "first"} {
 		close(let[name])
 	}
-	<-again.returned
-	if m.tenancy.finishing() != nil || fmt.Sprint(order) != "[copy]" {
+	<-third.returned
+	if m.tenancy.finishing() != nil || fmt.Sprint(order) != "[first]" {
 		t.Errorf("the order is %q; those that ended while they waited need not run", order)
 	}
 }

@@ -22,10 +22,6 @@ type Options struct {
 	// equal for members that may work side by side. Where members of a group differ, those that
 	// have the partitions go on, and the others leave with a SettingsError. Empty settings fit all.
 	Settings []byte
-	// Standbys is how many members keep a copy of a partition's state beside its owner
-	// (num.standby.replicas in Kafka Streams), at most MaxStandbys. The greatest number that a
-	// member names counts. Members that name none get none.
-	Standbys int
 	// Copies returns what the member has of partitions' states, those to name first in front: the
 	// coordinator has no room for very many. A partition whose owner is gone goes to the member
 	// with the copy that lacks least, as far as the members' numbers of partitions allow. Nil: the
@@ -60,9 +56,6 @@ type Copy struct {
 // them.
 const maxSettingsBytes = 256
 
-// MaxStandbys bounds Options.Standbys: each is a copy of everything.
-const MaxStandbys = 3
-
 // checked returns the options with their defaults filled in, or an error about settings that
 // cannot work.
 func (o Options) checked() (Options, error) {
@@ -77,10 +70,6 @@ func (o Options) checked() (Options, error) {
 	if len(o.Settings) > maxSettingsBytes {
 		return o, fmt.Errorf("consumer: Settings have %d bytes, %d are the most",
 			len(o.Settings), maxSettingsBytes)
-	}
-	if o.Standbys < 0 || o.Standbys > MaxStandbys {
-		return o, fmt.Errorf("consumer: Standbys is %d, between 0 and %d is possible", o.Standbys,
-			MaxStandbys)
 	}
 	if min(o.SessionTimeout, o.HeartbeatInterval, o.RebalanceTimeout, o.WatchInterval) < 0 {
 		return o, errors.New("consumer: a negative timeout or interval: leave it 0 for the default")

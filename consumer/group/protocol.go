@@ -34,31 +34,11 @@ type said struct {
 	claim
 	shares   []share // of the same generation
 	settings []byte  // what the member works under, opaque here; empty if it does not say
-	standbys int     // Options.Standbys
 	copies   []Copy  // what the member has of partitions' states
 }
 
-// maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
-// group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
-// from some fifty members on, does without the shares.
-const maxSharesBytes = 256 << 10
-
-// Bounds of what the copies add to all subscriptions, for the same reason: maxCopiesBytes where the
-// members know how many they are, and else fewCopies a member.
-const (
-	maxCopiesBytes = 256 << 10
-	copyBytes      = 4 + 8
-	fewCopies      = 128
-)
-
-// fewEnoughCopies returns the first of the copies. The shares are those of the last generation.
-func fewEnoughCopies(copies []Copy, shares []share) []Copy {
-	most := fewCopies
-	if len(shares) > 0 {
-		most = maxCopiesBytes / copyBytes / len(shares)
-	}
-	return copies[:min(len(copies), most)]
-}
+// copyBytes is what one Copy takes.
+const copyBytes = 4 + 8
 
 // appendSubscription writes version 2 of Kafka's ConsumerProtocolSubscription:
 //
@@ -67,23 +47,16 @@ func fewEnoughCopies(copies []Copy, shares []share) []Copy {
 //
 // The user data hold the member's settings and the shares of the last assignment. So the next
 // leader knows which partitions each member had, even if it and another member have restarted since
-// and know nothing. They end with what there is to know for standbys, if anything:
+// and know nothing. They end with the copies of states that the member has, if any:
 //
-//	how many the member wants 1 | copies array of (partition 4 | offset 8)
+//	array of (partition 4 | offset 8)
 func appendSubscription(b []byte, topic string, s said) []byte {
 	const version = 2
 	be := binary.BigEndian
 	b = be.AppendUint16(b, version)
 	b = be.AppendUint32(b, 1)
 	b = appendString(b, topic)
-	var more []byte
-	if s.standbys > 0 || len(s.copies) > 0 {
-		more = be.AppendUint32([]byte{byte(s.standbys)}, uint32(len(s.copies)))
-		for _, c := range s.copies {
-			more = be.AppendUint64(be.AppendUint32(more, uint32(c.Partition)), uint64(c.Offset))
-		}
-	}
-	b = appendUserData(b, userData{int32(len(s.partitions)), s.shares, s.settings, more})
+	b = appendUserData(b, userData{int32(len(s.partitions)), s.shares, s.settings, s.copies})
 	b = appendPartitions(b, topic, s.partitions)
 	return be.AppendUint32(b, uint32(s.generation))
 }
@@ -110,15 +83,7 @@ func readSubscription(b []byte, topic string) said {
 		return none
 	}
 	u := readUserData(data)
-	s.shares, s.settings = u.shares, u.settings
-	more := &wire.Reader{Rest: u.more}
-	s.standbys = max(0, int(more.Int8()))
-	for range more.Count(copyBytes) {
-		s.copies = append(s.copies, Copy{more.Int32(), more.Int64()})
-	}
-	if more.Short {
-		s.standbys, s.copies = 0, nil
-	}
+	s.shares, s.settings, s.copies = u.shares, u.settings, u.copies
 	return s
 }
 
@@ -127,17 +92,12 @@ func readSubscription(b []byte, topic string) said {
 //	version 2 | array of (topic string | partitions array of 4) | user data bytes
 //
 // The user data hold how many partitions were shared out, all members' shares, and the settings
-// that the group goes by. They end with an array of the partitions for which the member is a
-// standby, if there are any. The topic is named even if the member gets none of its partitions.
+// that the group goes by. The topic is named even if the member gets none of its partitions.
 func appendAssignment(b []byte, topic string, a assignment) []byte {
 	b = binary.BigEndian.AppendUint16(b, 0)
 	b = binary.BigEndian.AppendUint32(b, 1)
 	b = appendInts(appendString(b, topic), a.own)
-	var more []byte
-	if len(a.standbys) > 0 {
-		more = appendInts(nil, a.standbys)
-	}
-	return appendUserData(b, userData{a.total, a.all, a.settings, more})
+	return appendUserData(b, userData{a.total, a.all, a.settings, nil})
 }
 
 // readAssignment returns this member's partitions, ascending, and the user data. The total is -1 if
@@ -163,11 +123,6 @@ func readAssignment(b []byte, topic string) (a assignment, ok bool) {
 	a.own = own
 	u := readUserData(data)
 	a.total, a.all, a.settings = u.partitions, u.shares, u.settings
-	more := &wire.Reader{Rest: u.more}
-	a.standbys = readInts(more)
-	if more.Short {
-		a.standbys = nil
-	}
 	return a, true
 }
 
@@ -177,16 +132,6 @@ type assignment struct {
 	total    int32
 	all      []share
 	settings []byte // that the group goes by; empty if the leader does not say
-	standbys []int32
-}
-
-// fewEnough returns the shares if they are small enough to be sent to all members, else nil.
-func fewEnough(shares []share) []share {
-	size := len(appendUserData(nil, userData{shares: shares})) + maxSettingsBytes
-	if size*len(shares) > maxSharesBytes {
-		return nil
-	}
-	return shares
 }
 
 const userDataVersion = 1
@@ -197,14 +142,14 @@ type userData struct {
 	partitions int32
 	shares     []share
 	settings   []byte
-	more       []byte // about standbys
+	copies     []Copy
 }
 
 // appendUserData appends the length of what follows, in 4 bytes, and then:
 //
 //	version 1 | number of partitions 4 |
 //	array of (member string | instance string | partitions array of 4) |
-//	settings string | about standbys
+//	settings string | copies, see appendSubscription
 func appendUserData(b []byte, u userData) []byte {
 	be := binary.BigEndian
 	start := len(b)
@@ -215,7 +160,13 @@ func appendUserData(b []byte, u userData) []byte {
 		b = appendString(appendString(b, s.member), s.instance)
 		b = appendInts(b, s.partitions)
 	}
-	b = append(appendString(b, string(u.settings)), u.more...)
+	b = appendString(b, string(u.settings))
+	if len(u.copies) > 0 {
+		b = be.AppendUint32(b, uint32(len(u.copies)))
+	}
+	for _, c := range u.copies {
+		b = be.AppendUint64(be.AppendUint32(b, uint32(c.Partition)), uint64(c.Offset))
+	}
 	be.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
@@ -235,11 +186,14 @@ func readUserData(b []byte) userData {
 	if r.Short {
 		return userData{partitions: -1}
 	}
-	if settings := r.String(); !r.Short {
-		u.more = r.Rest
-		if len(settings) > 0 {
-			u.settings = bytes.Clone(settings)
-		}
+	if settings := r.String(); !r.Short && len(settings) > 0 {
+		u.settings = bytes.Clone(settings)
+	}
+	for range r.Count(copyBytes) {
+		u.copies = append(u.copies, Copy{r.Int32(), r.Int64()})
+	}
+	if r.Short {
+		u.copies = nil
 	}
 	return u
 }

@@ -226,20 +226,9 @@
 // them, some in each of a few transactions of their own, where a transaction would begin and in an
 // idle partition. No output depends on when that happens.
 //
-// # Standbys
-//
-// Follow keeps a store close to its changelog on a machine that does not work on the partition. It
-// owns nothing, so it decides nothing: where a task would stop or need permission, it leaves its
-// copy as it is. It wipes a copy only if the whole changelog is there, with a mark that is not
-// before the copy's. It does not fill an empty store from a changelog that has lost its beginning:
-// a task on that store would not see the loss any more. The task that begins on a copy takes the
-// path of every start, and finds little to restore. Only one of the two may use the store at a
-// time.
-//
 // Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
 // flight.go the transaction that is being written; restore.go how the store catches up with the
-// changelog; follow.go how a standby's does; settings.go, mark.go what the marks say; overlay.go
-// what a transaction will write; erase.go, request.go how a key is erased; pass.go states of the
-// partition, and times; interfaces.go, options.go, observer.go, remedy.go what the task needs and
-// what it says.
+// changelog; settings.go, mark.go what the marks say; overlay.go what a transaction will write;
+// erase.go, request.go how a key is erased; pass.go states of the partition, and times;
+// interfaces.go, options.go, observer.go, remedy.go what the task needs and what it says.
 package task

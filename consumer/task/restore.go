@@ -153,13 +153,6 @@ func (r *restoration) whole(found bool) string {
 		return "the group has no committed offset"
 	case r.store.Input > r.committed:
 		return "the store is ahead of the committed offset"
-	}
-	return r.outside()
-}
-
-// outside returns why the changelog cannot be read on from the store's position; "" if it can.
-func (r *restoration) outside() string {
-	switch {
 	case r.store.Changelog < r.first:
 		return "the changelog no longer holds the store's position"
 	case r.store.Changelog > r.end:
@@ -272,13 +265,8 @@ func (r *restoration) startOver(ctx context.Context) error {
 	if err := r.t.d.Store.Wipe(); err != nil {
 		return storeError("wipe a partition", err)
 	}
-	r.from = r.beginning()
+	r.from = Positions{Input: none, Changelog: r.first, AppliedMS: r.start.UnixMilli()}
 	return r.replay(ctx)
-}
-
-// beginning returns the positions of a store that is to be filled from the changelog's start.
-func (r *restoration) beginning() Positions {
-	return Positions{Input: none, Changelog: r.first, AppliedMS: r.start.UnixMilli()}
 }
 
 // agrees compares what the changelog says with the committed offset. No committed offset agrees

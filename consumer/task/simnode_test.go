@@ -182,7 +182,6 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 
 // start makes a task on a machine. It runs when it is resumed.
 func (w *world) start(where int) *node {
-	w.standbys.retire(where)
 	n := &node{
 		w: w, where: where, store: w.stores[where], generation: w.generation,
 		settings: w.settings,
@@ -430,7 +429,6 @@ func (o *watch) Restored(r Restore) {
 	if r.Wiped != "" {
 		o.n.w.events["wiped: "+r.Wiped]++
 	}
-	o.n.w.standbys.restored(o.n, r)
 }
 
 // Sealed counts the transactions that end because of the time, before the batch has ended.

@@ -63,7 +63,6 @@ type world struct {
 	finished  bool     // and has stopped
 	violation error    // the first broken invariant
 	mutant    mutant
-	standbys  *standbys      // nil: there are none
 	parted    bool           // the processor has a state of the partition
 	quiet     int            // calls for which nothing arrives
 	closedBy  map[int]int    // the settings under which each window was closed
@@ -156,7 +155,6 @@ func (w *world) background() {
 			s.synced = len(s.applied)
 		}
 	}
-	w.standbys.tend()
 }
 
 // retain removes input records before an offset, at most.
@@ -216,7 +214,6 @@ func (w *world) run() error {
 			n.kill()
 		}
 	}
-	w.standbys.end()
 	if w.violation != nil {
 		return w.violation
 	}

@@ -172,11 +172,11 @@ class Geodither:
         self.address, self.pprof = free_address(), free_address()
         self.out, self.changelog = group + "-out", group + "-changelog"
         command = release.get("command", "run")
-        if command == "counts":
+        if command == "counts serve":
             self.changelog = group + "-counts-changelog"
         config = configure(bench, group, raw, folder, release, {
             "http": {"listen": self.address, "pprof": self.pprof}})
-        self.process = Process([bench.binary, command, "-c", config], folder / f"log-{time.time()}")
+        self.process = Process([bench.binary] + command.split() + ["-c", config], folder / f"log-{time.time()}")
 
     def metrics(self):
         self.process.alive()
@@ -232,7 +232,7 @@ def configure(bench, group, raw, folder, release, more=None):
         "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
         "state_dir": str(folder / "state"), "release": mechanism,
     }
-    if release.get("command") == "counts":
+    if release.get("command") == "counts serve":
         config["counts"] = {"epsilon": 1, "per_day": 8, "zone": "1km", "window": "1h"}
     path = folder / "geodither.yml"
     path.write_text(json.dumps(config | (more or {})))
@@ -313,17 +313,17 @@ class Bench:
         for row, model in models.items():
             if row in self.args.rows:
                 yield {"name": names[row], "model": model,
-                       "command": "counts" if row == "counts" else "run",
+                       "command": "counts serve" if row == "counts" else "run",
                        "epsilon": 4 if row in ("small", "many") else 1,
                        "users": many if row == "many" else users}
 
     def raw(self, row):
         """Feeds the raw topic of a row and returns its name and its records."""
-        topic = f"raw-{row['users']}-{row['model'].stem}-{row['command']}"
+        topic = f"raw-{row['users']}-{row['model'].stem}-{row['command'].split()[0]}"
         # What is measured begins after a quarter of the records, when all users have a state.
         steps = max(self.args.records // row["users"], 4)
         if not (self.work / "kafka/node-1/data" / f"{topic}-0").exists():
-            if row["command"] == "counts":  # which wants the broker's times
+            if row["command"] == "counts serve":  # which wants the broker's times
                 run(self.binary, "topics", "create", "-c",
                     configure(self, topic, topic, self.work / topic, row))
             run(self.binary, "produce", "--brokers", self.brokers, "--topic", topic, "--create",
@@ -331,7 +331,7 @@ class Bench:
         return topic, steps * row["users"]
 
     def state_bytes(self, row):
-        if row.get("command") == "counts":
+        if row.get("command") == "counts serve":
             return COUNTED_BYTES
         return int(statistics.median(self.states.get(row["name"], [700])))
 

@@ -1,8 +1,10 @@
 package counts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/hours"
@@ -138,6 +140,14 @@ func (p *Plan) Windows(day Date) (all []Window) {
 		}
 	}
 	return all
+}
+
+// Index returns the place of the window that starts at a time among the windows of its day, as
+// Windows lists them, and whether it is there.
+func Index(day []Window, startMS int64) (at int, ok bool) {
+	return slices.BinarySearchFunc(day, startMS, func(w Window, ms int64) int {
+		return cmp.Compare(w.StartMS, ms)
+	})
 }
 
 // maxDays bounds the memory of Between: 400 days of windows of a minute take 14 MB.

@@ -229,7 +229,7 @@ func testConfigs(t *testing.T, binary string) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}
-	if got := settingsError(binary, "counts", filepath.Join(root, files[1])); got != "" {
+	if got := settingsError(binary, "counts serve", filepath.Join(root, files[1])); got != "" {
 		t.Errorf("counts: %s", got)
 	}
 }
@@ -239,7 +239,7 @@ var noModel = regexp.MustCompile(`model: .*no such file`)
 // settingsError returns what a service says of a config, "" if that is only that
 // the model is missing.
 func settingsError(binary, command, file string) string {
-	out, err := exec.Command(binary, command, "-c", file).CombinedOutput()
+	out, err := exec.Command(binary, append(strings.Fields(command), "-c", file)...).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 && noModel.Match(out) {
 		return ""
@@ -254,21 +254,26 @@ func knows(binary string, command []string) error {
 	if len(command) == 0 {
 		return errors.New("no command")
 	}
-	help, err := exec.Command(binary, command[0], "--help").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s --help: %w", command[0], err)
+	words := 1 // of the command's name
+	for words < len(command) && !strings.HasPrefix(command[words], "-") {
+		words++
 	}
-	if !bytes.Contains(help, []byte("geodither "+command[0])) {
-		return fmt.Errorf("there is no command %s", command[0])
+	path := strings.Join(command[:words], " ")
+	help, err := exec.Command(binary, append(command[:words:words], "--help")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s --help: %w", path, err)
+	}
+	if !bytes.Contains(help, []byte("geodither "+path)) {
+		return fmt.Errorf("there is no command %s", path)
 	}
 	flags := flagName.FindAllString(string(help), -1)
-	for _, arg := range command[1:] {
+	for _, arg := range command[words:] {
 		name := flagName.FindString(arg)
 		if name == "" || !strings.HasPrefix(arg, name) {
 			return fmt.Errorf("argument %q is no flag", arg)
 		}
 		if !slices.Contains(flags, name) {
-			return fmt.Errorf("%s has no flag %s", command[0], name)
+			return fmt.Errorf("%s has no flag %s", path, name)
 		}
 	}
 	return nil

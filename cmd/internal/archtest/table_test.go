@@ -330,7 +330,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "mechanism", "mechanism/grid",
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/parallel", "mechanism/trial",
+			"mechanism/parallel", "mechanism/trial", "mechanism/evaluation/report",
 		},
 		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest"},
 	},
@@ -356,6 +356,15 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
+	},
+	"cmd/internal/countfiles": {
+		ours: []string{
+			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/counting",
+			"cmd/internal/engine", "cmd/internal/files", "cmd/internal/traces",
+			"mechanism/aggregate", "mechanism/counts", "mechanism/evaluation/report",
+			"mechanism/evaluation/tune", "mechanism/hours", "mechanism/noise",
+			"mechanism/parallel", "schemas",
+		},
 	},
 	"cmd/internal/sanitize": {
 		ours: []string{
@@ -455,7 +464,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
-			"cmd/internal/counting", "cmd/internal/demo", "cmd/internal/devbroker",
+			"cmd/internal/countfiles", "cmd/internal/counting", "cmd/internal/demo",
+			"cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
@@ -468,13 +478,13 @@ var table = map[string]rule{
 			"mechanism", "mechanism/follow", "mechanism/counts",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/evaluation/experiment",
-			"mechanism/evaluation/tune", "mechanism/hours", "mechanism/law",
+			"mechanism/evaluation/tune", "mechanism/law",
 			"mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
-			"mechanism/parallel", "mechanism/trial", "schemas", "schemas/registry",
+			"mechanism/trial", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
-			"consumer/admin", "consumer/wire", "producer", "schemas/mapping",
+			"consumer/admin", "consumer/wire", "mechanism/hours", "producer", "schemas/mapping",
 			"cmd/internal/servicetest",
 			franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},

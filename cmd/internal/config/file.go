@@ -31,7 +31,6 @@ type File struct {
 	Kafka   Kafka    `yaml:"kafka"`
 	Group   string   `yaml:"group"`
 	Member  string   `yaml:"instance_id"`
-	Standby int      `yaml:"standby_replicas"`
 	Topics  struct {
 		Raw         string `yaml:"raw"`
 		Sanitized   string `yaml:"sanitized"`
@@ -232,7 +231,7 @@ func (c *File) withoutFiles() service.Options {
 			Publish:     c.Publish.Options(),
 			Input:       c.Input.Options(),
 		},
-		InstanceID: c.Member, Standbys: c.Standby,
+		InstanceID: c.Member,
 		StateDir:   c.StateDir,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		SessionTimeout: c.SessionTimeout,

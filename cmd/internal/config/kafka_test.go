@@ -230,7 +230,8 @@ func TestNumbersFromVariables(t *testing.T) {
 	file, _, err := readText(t, `
 group: größe
 topics: {create: "${GEODITHER_TEST_OFF}", partitions: '${GEODITHER_TEST_NONE:6}'} # ${NOTHING}
-standby_replicas: ${GEODITHER_TEST_SECONDS}
+transaction:
+  max_records: ${GEODITHER_TEST_SECONDS}
 release:
   epsilon: ${GEODITHER_TEST_NUMBER}  # a comment
   mechanism: "${GEODITHER_TEST_NONE:codebook}"
@@ -247,7 +248,7 @@ input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
 	for name, ok := range map[string]bool{
 		"a switch in quotes":        !file.Topics.Create,
 		"a number in quotes":        file.Topics.Partitions == 6,
-		"a number":                  file.Standby == 90,
+		"a number":                  file.Transaction.MaxRecords == 90,
 		"a number that may be away": file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
 		"behind other letters":      file.Release.Budget.Lifetime == 2,
 		"a part of a number":        file.Release.Budget.Epsilon == 190,
@@ -261,9 +262,9 @@ input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
 		}
 	}
 	_, _, err = readText(t,
-		"standby_replicas: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
+		"transaction:\n  max_records: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
 	if err == nil ||
-		!strings.Contains(err.Error(), "standby_replicas: ${GEODITHER_TEST_TRICK} gives") ||
+		!strings.Contains(err.Error(), "transaction.max_records: ${GEODITHER_TEST_TRICK} gives") ||
 		!strings.Contains(err.Error(), "max_ahead: ${GEODITHER_TEST_OFF} gives something else") ||
 		strings.Contains(err.Error(), "3m7s") {
 		t.Errorf("variables that hold something else: %v", err)

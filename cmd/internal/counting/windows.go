@@ -195,11 +195,7 @@ func (w *Windows) windows(day counts.Date) []counts.Window {
 
 // index is the place of a window among those of its day.
 func (w *Windows) index(window counts.Window) uint16 {
-	at, _ := slices.BinarySearchFunc(w.windows(window.Day), window.StartMS, func(
-		a counts.Window, ms int64,
-	) int {
-		return cmp.Compare(a.StartMS, ms)
-	})
+	at, _ := counts.Index(w.windows(window.Day), window.StartMS)
 	return uint16(at)
 }
 

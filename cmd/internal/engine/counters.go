@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +49,6 @@ type Number struct {
 	Logged bool   // the service's reports have it
 	Metric string // without the namespace; empty: there is none
 	Label  string // as in kind=released; empty: none
-	Of     func(*Tally) int64
 	Help   string
 }
 
@@ -62,126 +60,134 @@ const (
 
 // Numbers are all of them, in the order of the reports: the one place that names them. Do not
 // change them.
-var Numbers = []Number{
+var Numbers = [numbers]Number{
 	{
-		"records_in", logged, "records_read_total", "", func(t *Tally) int64 { return t.RecordsIn },
+		"records_in", logged, "records_read_total", "",
 		"Raw records read, of committed transactions.",
 	},
 	{
-		"records_out", logged, "", "", func(t *Tally) int64 { return t.RecordsOut },
+		"records_out", logged, "", "",
 		"sanitized records published",
 	},
 	{
-		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
+		"dead_letters", logged, "", "",
 		"records refused, late ones included; \"counts\" writes no dead letter of them",
 	},
 	{
-		"late", logged, "fixes_late_total", "", func(t *Tally) int64 { return t.Late },
+		"late", logged, "fixes_late_total", "",
 		"Fixes of a step before the user's last one; in the stage windows of \"counts\", of a " +
 			"window that was closed.",
 	},
 	{
 		"outside_clamped", logged, "records_outside_total", "outcome=clamped",
-		func(t *Tally) int64 { return t.OutsideClamped },
 		"Fixes outside the map: counted as in its nearest cell, or refused.",
 	},
 	{
 		"outside_refused", logged, "records_outside_total", "outcome=refused",
-		func(t *Tally) int64 { return t.OutsideRefused },
 		"fixes outside the map that became dead letters",
 	},
 	{
-		"outside_swapped", silent, "", "", func(t *Tally) int64 { return t.OutsideSwapped },
+		"outside_swapped", silent, "", "",
 		"fixes outside the map that lie on it with latitude and longitude swapped",
 	},
 	{
-		"misplaced", logged, "", "", func(t *Tally) int64 { return t.Misplaced },
+		"misplaced", logged, "", "",
 		"records refused for lying in another partition than their key's",
 	},
 	{
-		"key_destroyed", silent, "", "", func(t *Tally) int64 { return t.Destroyed },
+		"key_destroyed", silent, "", "",
 		"records refused since the noise key of their day was destroyed",
 	},
 	{
 		"releases", logged, "records_written_total", "kind=released",
-		func(t *Tally) int64 { return t.Releases },
 		"Sanitized records: with a fresh release, with an earlier one again, or with an " +
 			"estimate alone.",
 	},
 	{
 		"repeats", logged, "records_written_total", "kind=repeated",
-		func(t *Tally) int64 { return t.Repeats },
 		"sanitized records that repeat an earlier release",
 	},
 	{
 		"predictions", logged, "records_written_total", "kind=predicted",
-		func(t *Tally) int64 { return t.Predictions },
 		"sanitized records that carry no release, only an estimate",
 	},
 	{
-		"skipped", logged, "records_withheld_total", "", func(t *Tally) int64 { return t.Skipped },
+		"skipped", logged, "records_withheld_total", "",
 		"Fixes without a record, because it was not time for a release (between: skip).",
 	},
 	{
 		"suppressed", logged, "records_suppressed_total", "",
-		func(t *Tally) int64 { return t.Suppressed },
 		"Fixes without a record, because the budget was spent.",
 	},
 	{
-		"records_skipped", logged, "", "", func(t *Tally) int64 { return t.RecordsSkipped },
+		"records_skipped", logged, "", "",
 		"records that a rule of the section input skips",
 	},
 	{
 		"transactions", logged, "transactions_total", "result=committed",
-		func(t *Tally) int64 { return t.Transactions },
 		"Transactions with records or offsets, by how they ended. The records of an " +
 			"aborted one are done again.",
 	},
 	{
 		"aborts", logged, "transactions_total", "result=aborted",
-		func(t *Tally) int64 { return t.Aborts },
 		"transactions dropped, whose records are done again",
 	},
 	{
 		"registry_waits", silent, "registry_waits_total", "",
-		func(t *Tally) int64 { return t.RegistryWaits },
 		"How often a partition's records were tried in vain, because the schema registry " +
 			"did not answer or lacked their schema.",
 	},
 	{
 		"versions_adopted", logged, "model_versions_adopted_total", "",
-		func(t *Tally) int64 { return t.Adopted },
 		"Versions of the model that a partition adopted.",
 	},
 	{
 		"states_moved", logged, "states_migrated_total", "outcome=moved",
-		func(t *Tally) int64 { return t.Moved },
 		"States that came under another model: moved on to one of the same grid, or " +
 			"restarted on another one.",
 	},
 	{
 		"states_restarted", logged, "states_migrated_total", "outcome=restarted",
-		func(t *Tally) int64 { return t.Restarted },
 		"states that started again under a model of another grid",
 	},
 	{
 		"changelog_restored", silent, "restored_records_total", "",
-		func(t *Tally) int64 { return t.Restored },
 		"Records of the changelog that were read to restore states.",
 	},
 	{
-		"location_set_cells", silent, "", "", func(t *Tally) int64 { return t.SetCells },
+		"location_set_cells", silent, "", "",
 		"sum of |ΔX| over the releases; under codebook of the prior's cells",
 	},
 	{
 		"budget_exhausted", silent, "budget_exhausted_total", "",
-		func(t *Tally) int64 { return t.Exhausted },
 		"Fixes without a fresh release, since a budget was spent.",
 	},
 	{
-		"drifts", silent, "drifts_total", "", func(t *Tally) int64 { return t.Drifts },
+		"drifts", silent, "drifts_total", "",
 		"Releases whose true cell lay outside the location set; always 0 under codebook.",
 	},
+}
+
+// Values returns the numbers, in the order of Numbers.
+func (t *Tally) Values() (all [numbers]int64) {
+	for i, n := range t.numbers() {
+		all[i] = *n
+	}
+	return all
+}
+
+// numbers is how many Numbers there are.
+const numbers = 25
+
+// numbers returns where the numbers are, in the order of Numbers.
+func (t *Tally) numbers() [numbers]*int64 {
+	return [numbers]*int64{
+		&t.RecordsIn, &t.RecordsOut, &t.DeadLetters, &t.Late, &t.OutsideClamped,
+		&t.OutsideRefused, &t.OutsideSwapped, &t.Misplaced, &t.Destroyed, &t.Releases,
+		&t.Repeats, &t.Predictions, &t.Skipped, &t.Suppressed, &t.RecordsSkipped,
+		&t.Transactions, &t.Aborts, &t.RegistryWaits, &t.Adopted, &t.Moved, &t.Restarted,
+		&t.Restored, &t.SetCells, &t.Exhausted, &t.Drifts,
+	}
 }
 
 // latenessAfter is the number behind which a report has the lateness.
@@ -190,9 +196,10 @@ const latenessAfter = "late"
 // LogAttrs returns what a report of the service says, as slog's keys and values.
 func (t *Tally) LogAttrs() []any {
 	var attrs []any
-	for _, n := range Numbers {
+	values := t.Values()
+	for i, n := range Numbers {
 		if n.Logged {
-			attrs = append(attrs, n.Name, n.Of(t))
+			attrs = append(attrs, n.Name, values[i])
 		}
 		if n.Name == latenessAfter {
 			attrs = append(attrs, "lateness", t.Lateness.String())
@@ -215,31 +222,22 @@ func (t *Tally) Counted() (attrs []any) {
 
 // Minus returns what t has more than an earlier tally.
 func (t Tally) Minus(earlier Tally) Tally {
-	t.add(&earlier, -1)
+	t.addTimes(&earlier, -1)
 	return t
 }
 
-// add adds another tally so many times. A tally holds numbers and nothing else, so none can be
-// forgotten.
-func (t *Tally) add(more *Tally, times int64) {
-	addTo(reflect.ValueOf(t).Elem(), reflect.ValueOf(more).Elem(), times)
-}
-
-func addTo(sum, more reflect.Value, times int64) {
-	switch sum.Kind() {
-	case reflect.Struct:
-		for i := range sum.NumField() {
-			addTo(sum.Field(i), more.Field(i), times)
-		}
-	case reflect.Array:
-		for i := range sum.Len() {
-			addTo(sum.Index(i), more.Index(i), times)
-		}
-	case reflect.Int64:
-		sum.SetInt(sum.Int() + times*more.Int())
-	default: // reflect.Float64
-		sum.SetFloat(sum.Float() + float64(times)*more.Float())
+// addTimes adds another tally so many times. A test holds that no number is forgotten.
+func (t *Tally) addTimes(more *Tally, times int64) {
+	sum := t.numbers()
+	for i, n := range more.Values() {
+		*sum[i] += times * n
 	}
+	addNumbers(t.SkippedByRule[:], more.SkippedByRule[:], times)
+	t.Epsilon += float64(times) * more.Epsilon
+	t.Lateness.addTimes(&more.Lateness, times)
+	t.Ahead.addTimes(&more.Ahead, times)
+	addNumbers(t.Sets[:], more.Sets[:], times)
+	t.Refusals.addTimes(&more.Refusals, times)
 }
 
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
@@ -307,7 +305,7 @@ type Counters struct {
 func (c *Counters) Book(t Tally) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.total.add(&t, 1)
+	c.total.addTimes(&t, 1)
 }
 
 // Snapshot is the totals by now.

@@ -39,6 +39,12 @@ func (l *Lateness) Add(latenessMS int64) {
 	l.Seconds += float64(latenessMS) / 1000
 }
 
+// addTimes adds another histogram so many times.
+func (l *Lateness) addTimes(more *Lateness, times int64) {
+	addNumbers(l.Counts[:], more.Counts[:], times)
+	l.Seconds += float64(times) * more.Seconds
+}
+
 // Buckets returns what each bucket alone counts, the buckets' upper bounds in seconds, of which the
 // last bucket has none, and the sum of all in seconds.
 func (l *Lateness) Buckets() (counts []int64, bounds []float64, sum float64) {
@@ -82,4 +88,11 @@ type SetSizes [10]int64
 func (s *SetSizes) Add(cells int) {
 	bucket, _ := slices.BinarySearch(SetBounds, float64(cells))
 	s[bucket]++
+}
+
+// addNumbers adds the numbers of more, so many times, to those of sum.
+func addNumbers(sum, more []int64, times int64) {
+	for i, n := range more {
+		sum[i] += times * n
+	}
 }

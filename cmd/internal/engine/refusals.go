@@ -134,6 +134,13 @@ type Refusals struct {
 	Sound int64
 }
 
+// addTimes adds other refusals so many times.
+func (r *Refusals) addTimes(more *Refusals, times int64) {
+	addNumbers(r.ByReason[:], more.ByReason[:], times)
+	addNumbers(r.ByOpening[:], more.ByOpening[:], times)
+	r.Sound += times * more.Sound
+}
+
 // Add counts a refused record of that value.
 func (r *Refusals) Add(reason schemas.Reason, value []byte) {
 	if i := slices.Index(reasons, reason); i >= 0 {

@@ -18,15 +18,15 @@ func TestCounterNames(t *testing.T) {
 	if !names[latenessAfter] {
 		t.Error("the lateness has no place in the log")
 	}
-	numbers := 0
+	found := 0
 	tell := func(name string, set func(one reflect.Value)) {
 		var one Tally
-		numbers++
+		found++
 		set(reflect.ValueOf(&one).Elem())
 		var told []string
-		for _, n := range Numbers {
-			if n.Of(&one) == 7 {
-				told = append(told, n.Name)
+		for i, n := range one.Values() {
+			if n == 7 {
+				told = append(told, Numbers[i].Name)
 			}
 		}
 		if len(told) != 1 {
@@ -38,8 +38,8 @@ func TestCounterNames(t *testing.T) {
 			tell(field.Name, func(one reflect.Value) { one.Field(i).SetInt(7) })
 		}
 	}
-	if numbers != len(Numbers) {
-		t.Errorf("%d numbers and %d names", numbers, len(Numbers))
+	if found != len(Numbers) {
+		t.Errorf("%d numbers and %d names", found, len(Numbers))
 	}
 }
 

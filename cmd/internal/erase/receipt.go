@@ -328,8 +328,7 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 // What remains after each erasure.
 const (
 	foldersRemain = "state folders: a running instance's is erased within fifteen seconds. One " +
-		"of an instance that is stopped, or that had the partition before or was its standby, " +
-		"keeps its copy until it restores the partition; stores that were set aside " +
+		"of an instance that is stopped, or that had the partition before, keeps its copy until it restores the partition; stores that were set aside " +
 		"(store.aside-N) keep theirs. Remove such copies with \"geodither state reset\""
 	downstreamRemains = "everything downstream of the topics, and backups"
 	hoursRemain       = "the hours in which the user has counted on a day that is not closed, " +

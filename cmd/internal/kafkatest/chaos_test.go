@@ -255,9 +255,8 @@ release:
   budget: {epsilon: %v, window: %v}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
-standby_replicas: %d
 `, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
-		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys)
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
 	}

@@ -23,7 +23,6 @@ type settings struct {
 	Partitions int
 	Vehicles   int
 	Static     int
-	Standbys   int
 	Nodes      int
 	// Soak is a steady load without hard faults, in which one instance restarts Every so often.
 	Soak  bool
@@ -90,7 +89,6 @@ func register(flags *flag.FlagSet) *settings {
 	flags.DurationVar(&s.Every, "every", 10*time.Minute, "time between two restarts of a soak")
 	flags.StringVar(&s.out, "out", "bin/soak", "folder for the samples of a soak")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
-	flags.IntVar(&s.Standbys, "standbys", 1, "standby_replicas of each instance")
 	flags.BoolVar(&s.keep, "keep", false, "keep the logs and topics of a good run too")
 	return s
 }
@@ -130,9 +128,9 @@ func (s settings) validate() error {
 	switch {
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
-	case min(s.Faults, s.Static, s.Standbys) < 0 || s.Duration < 0,
+	case min(s.Faults, s.Static) < 0 || s.Duration < 0,
 		s.Static > s.Instances:
-		return errors.New("--faults, --duration, --static and --standbys must not be negative, " +
+		return errors.New("--faults, --duration and --static must not be negative, " +
 			"--static at most --instances")
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
@@ -186,8 +184,8 @@ func (r *report) text() string {
 // addRun adds what happened to a run, and what its checks found.
 func (r *report) addRun(b *lines) {
 	s := r.Settings
-	b.add("service", "%d instances (%d static members), %d partitions (standbys: %d), "+
-		"%d Kafka nodes", s.Instances, s.Static, s.Partitions, s.Standbys, s.Nodes)
+	b.add("service", "%d instances (%d static members), %d partitions, "+
+		"%d Kafka nodes", s.Instances, s.Static, s.Partitions, s.Nodes)
 	b.add("hard faults", "%d", r.hardFaults())
 	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
 		b.add("", "%3d %s", r.Faults[k], k)

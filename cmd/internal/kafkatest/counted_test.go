@@ -28,7 +28,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// countedWorld is a raw topic whose fixes two instances of "geodither counts" count.
+// countedWorld is a raw topic whose fixes two instances of "geodither counts serve" count.
 type countedWorld struct {
 	*harness
 	config.Counting
@@ -53,7 +53,7 @@ func newCountedWorld(t *testing.T) (w *countedWorld, instances []*supervised) {
 	h.ok(err)
 	today := time.Now().UTC().Format(time.DateOnly)
 	for n := range 2 {
-		i := &supervised{name: fmt.Sprint("counts-", n+1), binary: binary, command: "counts"}
+		i := &supervised{name: fmt.Sprint("counts-", n+1), binary: binary, command: "counts serve"}
 		i.config, i.stateDir = filepath.Join(dir, i.name+".yml"), filepath.Join(dir, i.name)
 		h.ok(os.WriteFile(i.config, fmt.Appendf(nil, `brokers: [%s]
 group: %scounts
@@ -198,9 +198,9 @@ func (w *countedWorld) verified(change func(*counting.Settings)) verify.CountsRe
 // as leaves the settings as they are.
 func as(*counting.Settings) {}
 
-// TestCountedUnderFaults kills and freezes two instances of "geodither counts" and two brokers: in
-// the first windows, those of the day so far, and while a window of the feed closes. One instance
-// loses its disk.
+// TestCountedUnderFaults kills and freezes two instances of "geodither counts serve" and two
+// brokers: in the first windows, those of the day so far, and while a window of the feed closes.
+// One instance loses its disk.
 // Every zone of each window must be published once, with the bytes that counting the raw topic
 // again gives, and no window before its end, counts.grace and counts.skew. That fixes are left out
 // of the recount has to be found.
@@ -296,7 +296,7 @@ func TestCountedWrongFields(t *testing.T) {
 		dir := t.TempDir()
 		h.ok(os.WriteFile(filepath.Join(dir, "noise.key"), []byte(testKey.Reveal()+"\n"), 0o600))
 		i := &supervised{
-			name: "counts", binary: binary, command: "counts",
+			name: "counts", binary: binary, command: "counts serve",
 			config: filepath.Join(dir, "counts.yml"),
 		}
 		h.ok(os.WriteFile(i.config, fmt.Appendf(nil, `brokers: [%s]

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -53,7 +54,8 @@ func (i *supervised) start() error {
 }
 
 func (i *supervised) startLocked() error {
-	cmd := exec.Command(i.binary, cmp.Or(i.command, "run"), "-c", i.config)
+	cmd := exec.Command(i.binary,
+		append(strings.Fields(cmp.Or(i.command, "run")), "-c", i.config)...)
 	cmd.Stdout, cmd.Stderr = i.log, i.log
 	// Ctrl-C must reach only the harness, which ends all in order
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

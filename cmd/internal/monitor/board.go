@@ -54,7 +54,6 @@ type Board struct {
 	shown    Status
 	assigned []*Partition
 	working  map[*Partition]bool // whose tasks have not returned, also earlier ones
-	standbys map[*Standby]bool   // that have not ended
 	watch    Watch
 }
 
@@ -73,7 +72,7 @@ func newBoard(now func() time.Time) *Board {
 	return &Board{
 		began: now(), now: now, requests: newRequests(),
 		shown:   Status{Readiness: Readiness{Phase: Starting}},
-		working: map[*Partition]bool{}, standbys: map[*Standby]bool{},
+		working: map[*Partition]bool{},
 		watch: Watch{
 			func() time.Duration { return 0 }, func() map[string]Unwritten { return nil },
 			func() Store { return Store{} }, func() []Model { return []Model{} },
@@ -312,41 +311,6 @@ func (p *Partition) Due(ms int64) {
 	p.dueMS = ms
 }
 
-// Standby is the part of the board that a standby of a partition writes.
-type Standby struct {
-	board  *Board
-	number int32
-	shown  StandbyStatus // under the board's lock
-}
-
-// Standby says that a standby of another instance's partition begins. Its caller calls End when it
-// has returned.
-func (b *Board) Standby(number int32) *Standby {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &Standby{board: b, number: number}
-	b.standbys[s] = true
-	return s
-}
-
-// Following says how far the copy is, and where the changelog ends; and whether the standby leaves
-// the copy as it is.
-func (s *Standby) Following(at, end int64, waits bool) {
-	s.board.mu.Lock()
-	defer s.board.mu.Unlock()
-	s.shown = StandbyStatus{Waits: waits}
-	if lag := max(0, end-at); !waits {
-		s.shown.LagRecords = &lag
-	}
-}
-
-// End says that the standby has returned.
-func (s *Standby) End() {
-	s.board.mu.Lock()
-	defer s.board.mu.Unlock()
-	delete(s.board.standbys, s)
-}
-
 // look returns what the board says now; what a Source knows beside it is missing.
 func (b *Board) look() Status {
 	b.mu.Lock()
@@ -360,7 +324,6 @@ func (b *Board) look() Status {
 	s.Time, s.StartedAt = b.now().UTC(), b.began.UTC()
 	s.KafkaAwaySeconds, s.Unwritten, s.State, s.Models = away.Seconds(), unwritten, store, models
 	s.Readiness.Partitions, s.Partitions = map[string]Progress{}, map[string]PartitionStatus{}
-	s.Standbys = map[string]StandbyStatus{}
 	furthest := len(partitionPhases) - 1 // from running, where there is no partition
 	for _, p := range b.assigned {
 		number := strconv.Itoa(int(p.number))
@@ -369,9 +332,6 @@ func (b *Board) look() Status {
 		if p.dueMS > 0 {
 			s.overdue = max(s.overdue, s.Time.Sub(time.UnixMilli(p.dueMS)))
 		}
-	}
-	for c := range b.standbys {
-		s.Standbys[strconv.Itoa(int(c.number))] = c.shown
 	}
 	if s.Phase == Running {
 		s.Phase = partitionPhases[furthest]

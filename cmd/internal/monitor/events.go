@@ -44,8 +44,6 @@ var events = []event{
 	{"partition_lost", "partition lost"},
 	{"state_restoring", "restoring state"},
 	{"state_restored", "state restored"},
-	{"standby_ready", "standby is up to date"},
-	{"standby_waits", "standby leaves its copy as it is"},
 	{"transaction_dropped", "transaction dropped"},
 	{"registry_awaited", "records wait for the schema registry"},
 	{"retrying", "waiting to try again"},

@@ -94,15 +94,15 @@ func single(name, help string, of func(s *Status) float64) family {
 // counted are the metrics of the engine's numbers.
 func counted() (all []family) {
 	first := map[string]family{}
-	for _, n := range engine.Numbers {
+	for i, n := range engine.Numbers {
 		if n.Metric == "" {
 			continue
 		}
 		label, value, found := strings.Cut(n.Label, "=")
-		each := func(s *Status, give give) { give(float64(n.Of(&s.tally))) }
+		each := func(s *Status, give give) { give(float64(s.tally.Values()[i])) }
 		var labels []string
 		if found {
-			each = func(s *Status, give give) { give(float64(n.Of(&s.tally)), value) }
+			each = func(s *Status, give give) { give(float64(s.tally.Values()[i]), value) }
 			labels = []string{label}
 		}
 		f := labelled(n.Metric, n.Help, each, labels...)
@@ -192,22 +192,6 @@ var families = append(counted(),
 		func(s *Status, give give) {
 			for number, p := range s.Partitions {
 				give(float64(p.Of-p.Records), number)
-			}
-		}, "partition"),
-	labelled("standby_lag_records",
-		"Offsets of the changelog that a standby's copy of another instance's partition lacks.",
-		func(s *Status, give give) {
-			for number, c := range s.Standbys {
-				if c.LagRecords != nil {
-					give(float64(*c.LagRecords), number)
-				}
-			}
-		}, "partition"),
-	labelled("standby_waits",
-		"1 if a standby leaves its copy as it is; its lag is not known then.",
-		func(s *Status, give give) {
-			for number, c := range s.Standbys {
-				give(truth(c.Waits), number)
 			}
 		}, "partition"),
 	labelled("lag_records",

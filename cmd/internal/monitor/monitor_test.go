@@ -473,11 +473,6 @@ func TestStatus(t *testing.T) {
 	running.Due(at.now().Add(-30 * time.Second).UnixMilli())
 	restoring.Due(at.now().Add(-90 * time.Second).UnixMilli())
 	b.Lost()
-	refuses := b.Standby(7)
-	refuses.Following(8, 9, false)
-	refuses.Following(0, 0, true)
-	b.Standby(3).Following(90, 100, false)
-	b.Standby(4).End()
 	var refused engine.Refusals
 	refused.Add(schemas.ReasonLate, nil)
 	s.Counters.Book(engine.Tally{
@@ -492,9 +487,7 @@ func TestStatus(t *testing.T) {
 		`geodither_dead_letters_total{reason="late"} 1`,
 		`geodither_lag_seconds{partition="0"} 3`,
 		`geodither_restore_records_remaining{partition="2"} 750`,
-		`geodither_standby_lag_records{partition="3"} 10`,
 		`geodither_window_overdue_seconds 90`,
-		`geodither_standby_waits{partition="3"} 0`, `geodither_standby_waits{partition="7"} 1`,
 		`geodither_tls_certificate_expiry_timestamp_seconds{certificate="client"} 2e+09`,
 	} {
 		if !strings.Contains(metrics, line+"\n") {
@@ -526,7 +519,6 @@ func TestMetricsAreExplained(t *testing.T) {
 	p := b.Begin(0)
 	p.Move(Running)
 	p.Fetched(1, 1, 1, 1)
-	b.Standby(1).Following(1, 1, false)
 	registry := newRegistry(source(b))
 	shown, err := registry.Gather()
 	if err != nil {

@@ -170,22 +170,10 @@ type Status struct {
 	Partitions map[string]PartitionStatus `json:"partitions"`
 	// Next is the status of the process's second service; missing: there is one.
 	Next *Status `json:"next,omitempty"`
-	// Standbys are the copies that the instance keeps of partitions of others, by their number;
-	// missing: none.
-	Standbys map[string]StandbyStatus `json:"standbys,omitempty"`
 
 	tally        engine.Tally // what the counters above are from
 	certificates func() map[string]time.Time
 	overdue      time.Duration // of the partition whose next window of counts is most
-}
-
-// StandbyStatus is how a copy is.
-type StandbyStatus struct {
-	// LagRecords is how far the copy is behind the changelog's end, in offsets; missing: not known
-	// yet.
-	LagRecords *int64 `json:"lag_records,omitempty"`
-	// Waits says that the copy is left as it is; the log says why.
-	Waits bool `json:"waits,omitempty"`
 }
 
 // PartitionStatus is how an assigned partition is.
@@ -217,8 +205,8 @@ func (s Source) Status() Status {
 	now.Build, now.Service, now.Settings = s.Build, s.Service, s.Settings
 	now.EpsilonSpent = now.tally.Epsilon
 	now.Counters, now.DeadLetters = map[string]int64{}, map[string]int64{}
-	for _, n := range engine.Numbers {
-		now.Counters[n.Name] = n.Of(&now.tally)
+	for i, n := range now.tally.Values() {
+		now.Counters[engine.Numbers[i].Name] = n
 	}
 	for reason, n := range now.tally.Refusals.All() {
 		if n > 0 {

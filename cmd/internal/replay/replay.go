@@ -107,7 +107,7 @@ func (r Options) options(o service.Options) (service.Options, Options) {
 	}
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
-	o.SkipLost, o.AcceptSettings, o.InstanceID, o.Standbys = false, false, "", 0
+	o.SkipLost, o.AcceptSettings, o.InstanceID = false, false, ""
 	o.Watch = nil // its versions are those of the first release
 	return o, r
 }

@@ -46,9 +46,6 @@ type Options struct {
 	// a name that no other has: if it is back within SessionTimeout, nothing moves.
 	InstanceID string
 
-	// Standbys is how many other instances keep a copy of each partition's states (group.Options).
-	Standbys int
-
 	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
 	// for a service that goes through all there is, forever.
 	Windows []Window
@@ -128,8 +125,6 @@ func (o Options) hosting() []error {
 		"transaction.max_interval: must be at least 1ms")
 	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond,
 		"session_timeout: must be at least 10ms")
-	need(o.Standbys >= 0 && o.Standbys <= group.MaxStandbys,
-		"standby_replicas: must be between 0 and %d", group.MaxStandbys)
 	return errs
 }
 

@@ -207,10 +207,9 @@ func TestPlumbing(t *testing.T) {
 		"MaxInterval": true, "MaxBatchBytes": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true, "Board": true,
 		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true, "AcceptRefused": true,
-		"Standbys": true, // their copies are judged by the partition's owner
-		"Windows":  true, // of a replay, whose marks carry the windows' own settings
-		"Later":    true, // amendments: each counts from an offset on
-		"Watch":    true, // for further ones
+		"Windows": true, // of a replay, whose marks carry the windows' own settings
+		"Later":   true, // amendments: each counts from an offset on
+		"Watch":   true, // for further ones
 	}
 	for i := range reflect.TypeFor[Options]().NumField() {
 		if name := reflect.TypeFor[Options]().Field(i).Name; !plumbing[name] {

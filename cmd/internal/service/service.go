@@ -212,7 +212,6 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:     s.options.InstanceID,
 		Settings:       s.job.GroupFingerprint(),
-		Standbys:       s.options.Standbys,
 		Copies:         func() []group.Copy { return copies(store, time.Now()) },
 		SessionTimeout: s.options.SessionTimeout,
 		// The others wait for this member no longer than for its sign of life. A
@@ -248,11 +247,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			generation.Partitions)
 		board.Assigned(generation.ID, generation.Partitions)
 		for _, lease := range generation.Leases {
-			run := s.runTask
-			if lease.Standby {
-				run = s.runStandby
-			}
-			lease.Start(func(ctx context.Context) { run(ctx, store, lease) })
+			lease.Start(func(ctx context.Context) { s.runTask(ctx, store, lease) })
 		}
 	}
 }
@@ -330,28 +325,6 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 	}
 }
 
-// runStandby keeps a copy of another instance's partition until its lease is over. A task of the
-// partition begins when it has returned, so the two never meet in the store.
-func (s *Service) runStandby(ctx context.Context, store *state.Store, lease *group.Lease) {
-	partition := lease.Partition
-	if partition >= s.partitions {
-		return // the partition's owner stops the service
-	}
-	board := s.options.Board.Standby(partition)
-	defer board.End()
-	watch := &standby{log: s.log.With("partition", partition), board: board, began: time.Now()}
-	changelog, err := s.newLog(wire.Observed(s.client, s.options.Board.Requested),
-		s.options.Topics.Changelog, partition)
-	if err == nil {
-		err = task.Follow(ctx, changelog, store.Partition(partition), task.Options{
-			Name: fmt.Sprintf("standby of %s/%d", s.options.Topics.Raw, partition),
-		}, watch.tell)
-	}
-	if err != nil {
-		s.fail(err)
-	}
-}
-
 // nextWait is how long to stay away from a partition that was lost after it ran
 // for a while: twice as long each time, for each rejoining stops everybody.
 func (s *Service) nextWait(partition int32, ran time.Duration) time.Duration {
@@ -413,32 +386,6 @@ func copies(store *state.Store, now time.Time) []group.Copy {
 		all[i] = c.Copy
 	}
 	return all
-}
-
-// standby hears of one partition's copy.
-type standby struct {
-	log   *slog.Logger
-	board *monitor.Standby
-	began time.Time
-	ready bool // it has come to the end
-	pace  pace // of lines on why it leaves its copy alone
-}
-
-// tell takes an account of task.Follow.
-func (s *standby) tell(f task.Following) {
-	s.board.Following(f.At, f.End, f.Doubt != nil)
-	switch {
-	case f.Doubt == nil && f.At >= f.End && !s.ready:
-		s.ready, s.pace = true, pace{}
-		s.log.Info("standby is up to date", "changelog_offset", f.At, "took", time.Since(s.began))
-	case f.Doubt == nil:
-	case isAway(f.Doubt):
-		s.log.Debug("standby waits for Kafka", "cause", f.Doubt)
-	case s.pace.due(time.Now()):
-		s.ready = false
-		s.log.Warn("standby leaves its copy as it is, and looks again in half a minute",
-			"cause", f.Doubt)
-	}
 }
 
 const (

@@ -65,7 +65,7 @@ func countsOf(s *Sheet) string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf(`"geodither counts" publishes in the topic %s how many users report in each
+	return fmt.Sprintf(`"geodither counts serve" publishes in the topic %s how many users report in each
 of %d zones and each window of %s, with noise. All that one user id does in a day, added or removed,
 changes the odds of all published counts by at most the factor e^ε, with ε = %s. One day in place of
 another, or a part of a day, is 2ε. A day is that of the clock of %s, and a user counts in at most

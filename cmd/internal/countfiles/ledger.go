@@ -1,4 +1,4 @@
-package main
+package countfiles
 
 import (
 	"cmp"
@@ -19,13 +19,13 @@ import (
 	"github.com/geodither/geodither/mechanism/counts"
 )
 
-// countsLedger is the file beside a key that holds what counts were published under it: a keyed
+// ledger is the file beside a key that holds what counts were published under it: a keyed
 // digest of each window's true counts. Noise of one window must never be added to other counts, so
 // a run enters its windows before it publishes them. The digests say nothing without the key.
 //
 // The file is text: a first line with its version, and a line for each window, its fields separated
 // by a space. An empty file beside it excludes other runs until this one has its windows there.
-type countsLedger struct {
+type ledger struct {
 	path, lock string
 	lines      []ledgerLine
 	added      int
@@ -78,13 +78,13 @@ const (
 	ledgerHead      = "geodither ledger of counts 2"
 )
 
-// openCountsLedger reads the ledger of a key file. Without a file there is none yet.
-func openCountsLedger(keyFile string) (*countsLedger, error) {
+// openLedger reads the ledger of a key file. Without a file there is none yet.
+func openLedger(keyFile string) (*ledger, error) {
 	// A link to a key is that key, and so is its ledger.
 	if file, err := filepath.EvalSymlinks(keyFile); err == nil {
 		keyFile = file
 	}
-	l := &countsLedger{path: keyFile + ledgerExtension}
+	l := &ledger{path: keyFile + ledgerExtension}
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -104,7 +104,7 @@ func openCountsLedger(keyFile string) (*countsLedger, error) {
 	return l, nil
 }
 
-func (l *countsLedger) read() error {
+func (l *ledger) read() error {
 	data, err := os.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -134,7 +134,7 @@ func (l *countsLedger) read() error {
 // add enters the windows of a run. It fails where one overlaps a window that was published under
 // the same edition and is not the very same one: it would cost a further ε that no edition names.
 // It fails too where the ledger has a window with other counts.
-func (l *countsLedger) add(windows []ledgerLine) error {
+func (l *ledger) add(windows []ledgerLine) error {
 	old := slices.DeleteFunc(slices.Clone(l.lines), func(o ledgerLine) bool {
 		return o.edition != windows[0].edition
 	})
@@ -159,7 +159,7 @@ func (l *countsLedger) add(windows []ledgerLine) error {
 }
 
 // commit puts the ledger on the disk, complete or not at all.
-func (l *countsLedger) commit(ctx context.Context) error {
+func (l *ledger) commit(ctx context.Context) error {
 	if l.added == 0 {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (l *countsLedger) commit(ctx context.Context) error {
 }
 
 // Write writes all lines.
-func (l *countsLedger) Write(w io.Writer) error {
+func (l *ledger) Write(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, ledgerHead); err != nil {
 		return err
 	}
@@ -185,15 +185,15 @@ func (l *countsLedger) Write(w io.Writer) error {
 }
 
 // FileMode leaves the ledger to its owner.
-func (l *countsLedger) FileMode() os.FileMode { return 0o600 }
+func (l *ledger) FileMode() os.FileMode { return 0o600 }
 
 // close lets other runs use the ledger.
-func (l *countsLedger) close() error { return os.Remove(l.lock) }
+func (l *ledger) close() error { return os.Remove(l.lock) }
 
 // spent says what all publications that a day of a run touches cost a user under this key, where
 // there are several. Days of two time zones overlap in part, and a user's fixes of the common part
 // count in both.
-func (l *countsLedger) spent(days [][]counts.Window) string {
+func (l *ledger) spent(days [][]counts.Window) string {
 	type publication struct {
 		startMS, endMS int64 // of a day
 		settings       string

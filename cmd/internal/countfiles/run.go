@@ -1,4 +1,4 @@
-package main
+package countfiles
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/counting"
@@ -28,22 +29,12 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// countsOptions say what to count and where to write it.
-type countsOptions struct {
-	settings    counts.Settings
-	plan        *counts.Plan
-	days        [][]counts.Window
-	zones       *counts.Zones
-	key         noise.Key
-	keyFile     string // "": key is a fresh one
-	out, format string
-}
-
-// countsRun counts the fixes of files and publishes the counts.
-type countsRun struct {
-	countsOptions
-	windows []countedWindow // of all days, by time
-	workers []countsWorker
+// run counts the fixes of files and publishes the counts.
+type run struct {
+	options
+	request Request
+	places  map[counts.Date]int // of the days
+	workers []worker
 	showing sync.Mutex // one worker shows the progress at a time
 	inZones onMap      // of what was written
 }
@@ -63,34 +54,40 @@ func (m *onMap) add(truth []int64) {
 // vehicles: windows of the night, in which few drive, do not lower it.
 func (m onMap) around() float64 { return m.squares / max(m.vehicles, 1) }
 
-// countedWindow is a window with its place among the days and among the windows of its day.
-type countedWindow struct {
-	counts.Window
-	day, index int
-}
-
-// countsWorker takes the fixes of some files. What all have taken together does not depend on which
+// worker takes the fixes of some files. What all have taken together does not depend on which
 // has taken what.
-type countsWorker struct {
-	days           []map[string]*countedDay // users by name
-	last           int                      // window of the last fix
-	fixes, outside int64                    // read, and of these in no window
-	refused        engine.Refusals          // not plausible
-	times          timeSpan                 // of the others
+type worker struct {
+	days           []map[string]*userDay // users by name
+	fixes, outside int64                 // read, and of these in no window
+	refused        engine.Refusals       // not plausible
+	times          span                  // of the others
 }
 
-// countedDay is a user on one day: where the user counts, and in which windows there is a fix.
-type countedDay struct {
+// span is a time from first to last, Unix milliseconds; all 0: none yet.
+type span struct{ firstMS, lastMS int64 }
+
+// widen takes another span in.
+func (s *span) widen(more span) {
+	s.firstMS = min(cmp.Or(s.firstMS, more.firstMS), cmp.Or(more.firstMS, s.firstMS))
+	s.lastMS = max(s.lastMS, more.lastMS)
+}
+
+// userDay is a user on one day: where the user counts, and in which windows there is a fix.
+type userDay struct {
 	counts.Counter
 	seen []uint64 // bits of windows: for the share that the cap cuts
 }
 
-// runCounts reads all fixes before it publishes any count. The ledger is on the disk before the
+// publish reads all fixes before it publishes any count. The ledger is on the disk before the
 // output appears.
-func runCounts(
-	ctx context.Context, reader *traces.Reader, o countsOptions, std cli.Streams,
-) (err error) {
-	r := &countsRun{countsOptions: o}
+func publish(
+	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
+) error {
+	o, err := q.options()
+	if err != nil {
+		return cli.Usage(err)
+	}
+	r := &run{options: o, request: q}
 	progress := cli.NewProgress(std.Err, reader.Progress)
 	err = r.read(ctx, reader, progress)
 	progress.Done()
@@ -98,7 +95,7 @@ func runCounts(
 		return err
 	}
 	words := ""
-	if o.keyFile != "" {
+	if r.request.KeyFile != "" {
 		if words, err = r.register(ctx); err != nil {
 			return err
 		}
@@ -114,27 +111,23 @@ func runCounts(
 }
 
 // read takes all fixes, and gathers the users of all workers in the first one.
-func (r *countsRun) read(
+func (r *run) read(
 	ctx context.Context, reader *traces.Reader, progress *cli.Progress,
 ) error {
+	r.places = map[counts.Date]int{}
 	for day, windows := range r.days {
-		for i, w := range windows {
-			r.windows = append(r.windows, countedWindow{w, day, i})
-		}
+		r.places[windows[0].Day] = day
 	}
-	slices.SortFunc(r.windows, func(a, b countedWindow) int {
-		return cmp.Compare(a.StartMS, b.StartMS)
-	})
-	r.workers = make([]countsWorker, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
+	r.workers = make([]worker, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
 	for i := range r.workers {
-		r.workers[i].days = make([]map[string]*countedDay, len(r.days))
+		r.workers[i].days = make([]map[string]*userDay, len(r.days))
 		for day := range r.days {
-			r.workers[i].days[day] = map[string]*countedDay{}
+			r.workers[i].days[day] = map[string]*userDay{}
 		}
 	}
-	err := reader.Parallel(len(r.workers), func(worker int, fix schemas.Raw) error {
-		w := &r.workers[worker]
-		w.take(r, fix)
+	err := reader.Parallel(len(r.workers), func(at int, fix schemas.Raw) error {
+		w := &r.workers[at]
+		w.count(r, fix)
 		if w.fixes%4096 == 0 && r.showing.TryLock() {
 			progress.Show(w.fixes)
 			r.showing.Unlock()
@@ -151,59 +144,41 @@ func (r *countsRun) read(
 	return reader.Skips().Nothing(all.fixes)
 }
 
-// take takes one fix. It looks at the fix by itself, and at what the user has on the same day.
-func (w *countsWorker) take(r *countsRun, fix schemas.Raw) {
+// count counts one fix. It looks at the fix by itself, and at what the user has on the same day.
+func (w *worker) count(r *run, fix schemas.Raw) {
 	w.fixes++
 	if no := new(schemas.Rejection); errors.As(engine.Plausible(fix), &no) {
 		w.refused.Add(no.Reason, nil)
 		return
 	}
-	w.times.add(timeSpan{fix.Timestamp, fix.Timestamp})
-	at, ok := r.find(w.last, fix.Timestamp)
+	w.times.widen(span{fix.Timestamp, fix.Timestamp})
+	window := r.plan.At(fix.Timestamp)
+	day, ok := r.places[window.Day]
 	if !ok {
 		w.outside++
 		return
 	}
-	w.last = at
-	window := r.windows[at]
-	user := w.days[window.day][fix.UserID]
+	user := w.days[day][fix.UserID]
 	if user == nil {
-		user = &countedDay{seen: make([]uint64, (len(r.days[window.day])+63)/64)}
-		w.days[window.day][strings.Clone(fix.UserID)] = user
+		user = &userDay{seen: make([]uint64, (len(r.days[day])+63)/64)}
+		w.days[day][strings.Clone(fix.UserID)] = user
 	}
-	user.seen[window.index/64] |= 1 << (window.index % 64)
+	at, _ := counts.Index(r.days[day], window.StartMS)
+	user.seen[at/64] |= 1 << (at % 64)
 	user.Take(counts.Visit{
-		Order:  uint32(fix.Timestamp - r.days[window.day][0].StartMS),
-		Window: uint16(window.index), Zone: r.zones.Of(fix.Latitude, fix.Longitude),
+		Order:  uint32(fix.Timestamp - r.days[day][0].StartMS),
+		Window: uint16(at), Zone: r.zones.Of(fix.Latitude, fix.Longitude),
 	}, r.settings.PerDay)
 }
 
-// find returns the window of a time, which is often the one of the fix before. A file has the time
-// of a fix alone, which stands for the time at which it was appended too.
-func (r *countsRun) find(last int, ms int64) (at int, ok bool) {
-	holds := func(i int) bool {
-		return counts.Admission{}.Admits(r.windows[i].Window, ms, ms)
-	}
-	if holds(last) {
-		return last, true
-	}
-	at, ok = slices.BinarySearchFunc(r.windows, ms, func(w countedWindow, ms int64) int {
-		return cmp.Compare(w.StartMS, ms)
-	})
-	if !ok {
-		at--
-	}
-	return at, at >= 0 && holds(at)
-}
-
 // merge takes what another worker has taken.
-func (w *countsWorker) merge(other *countsWorker, perDay int) {
+func (w *worker) merge(other *worker, perDay int) {
 	w.fixes += other.fixes
 	w.outside += other.outside
 	for i, n := range other.refused.ByReason {
 		w.refused.ByReason[i] += n
 	}
-	w.times.add(other.times)
+	w.times.widen(other.times)
 	for day, users := range other.days {
 		for name, user := range users {
 			known := w.days[day][name]
@@ -221,7 +196,7 @@ func (w *countsWorker) merge(other *countsWorker, perDay int) {
 }
 
 // each calls use with the true counts of one window after the other.
-func (r *countsRun) each(
+func (r *run) each(
 	ctx context.Context, use func(w counts.Window, truth []int64) error,
 ) error {
 	for day, windows := range r.days {
@@ -242,14 +217,14 @@ func (r *countsRun) each(
 	return nil
 }
 
-func (r *countsRun) publisher() (*counts.Publisher, error) {
-	return counts.NewPublisher(noise.NewKeyed(r.key), r.zones, r.settings)
+func (r *run) publisher() (*counts.Publisher, error) {
+	return counts.NewPublisher(noise.NewKeyed(r.request.Key), r.zones, r.settings)
 }
 
 // register enters all windows in the ledger of the key, and says which ε its days have by now. It
 // fails where other counts of a window were published before.
-func (r *countsRun) register(ctx context.Context) (words string, err error) {
-	ledger, err := openCountsLedger(r.keyFile)
+func (r *run) register(ctx context.Context) (words string, err error) {
+	ledger, err := openLedger(r.request.KeyFile)
 	if err != nil {
 		return "", err
 	}
@@ -269,16 +244,13 @@ func (r *countsRun) register(ctx context.Context) (words string, err error) {
 }
 
 // ledgerLines are the windows of the run, by day.
-func (r *countsRun) ledgerLines(ctx context.Context, p *counts.Publisher) (
+func (r *run) ledgerLines(ctx context.Context, p *counts.Publisher) (
 	lines []ledgerLine, err error,
 ) {
-	zones, of := r.zones.Digest(), map[counts.Date][]counts.Window{}
-	for _, windows := range r.days {
-		of[windows[0].Day] = windows
-	}
+	zones := r.zones.Digest()
 	err = r.each(ctx, func(w counts.Window, truth []int64) error {
 		digest, err := p.Digest(w, truth)
-		day := of[w.Day]
+		day := r.days[r.places[w.Day]]
 		lines = append(lines, ledgerLine{
 			startMS: w.StartMS, endMS: w.EndMS,
 			dayStartMS: day[0].StartMS, dayEndMS: day[len(day)-1].EndMS,
@@ -292,13 +264,13 @@ func (r *countsRun) ledgerLines(ctx context.Context, p *counts.Publisher) (
 }
 
 // write writes all windows. All cores draw noise, and the records come in the order of time.
-func (r *countsRun) write(ctx context.Context, stdout io.Writer) error {
-	out, err := files.CreateOrStdout(r.out, stdout)
+func (r *run) write(ctx context.Context, stdout io.Writer) error {
+	out, err := files.CreateOrStdout(r.request.Out, stdout)
 	if err != nil {
 		return err
 	}
-	if r.format == "csv" {
-		_, err = fmt.Fprintln(out, strings.Join(countsHeader, ","))
+	if r.request.Format == "csv" {
+		_, err = fmt.Fprintln(out, strings.Join(header, ","))
 	}
 	type task = func() ([]byte, error)
 	tasks := func(yield func(task, error) bool) {
@@ -327,7 +299,7 @@ func (r *countsRun) write(ctx context.Context, stdout io.Writer) error {
 }
 
 // records returns the records of a window, encoded.
-func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
+func (r *run) records(w counts.Window, truth []int64) ([]byte, error) {
 	p, err := r.publisher()
 	if err != nil {
 		return nil, err
@@ -337,7 +309,7 @@ func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	encode, err := countsEncoder(r.format, &b)
+	encode, err := encoder(r.request.Format, &b)
 	if err != nil {
 		return nil, err
 	}
@@ -352,25 +324,27 @@ func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
 
 // words say what was published and what that guarantees, and then, for the trusted side alone, what
 // follows from true counts.
-func (r *countsRun) words() string {
-	s, days := r.settings, int64(len(r.days))
-	half := int64(0)
+func (r *run) words() string {
+	s, days, windows, half := r.settings, int64(len(r.days)), int64(0), int64(0)
+	for _, day := range r.days {
+		windows += int64(len(day))
+	}
 	if p, err := r.publisher(); err == nil {
 		half = p.HalfWidth()
 	}
-	l := new(summaryLines)
+	l := new(cli.Summary)
 	fmt.Fprintf(l, "%s of %v from %v on, by the clock of %s (%s), %s\n",
-		cli.Quantity(int64(len(r.windows)), "window"), r.plan.Length(), r.days[0][0].Day,
+		cli.Quantity(windows, "window"), r.plan.Length(), r.days[0][0].Day,
 		r.plan.Zone(), hours.ZoneVersion, cli.Quantity(int64(r.zones.Count()), "zone"))
-	l.add("guarantee", "all that one user does in a day changes the odds of what is published by "+
+	l.Line("guarantee", "all that one user does in a day changes the odds of what is published by "+
 		"at most e^%g (ε = %g); one day in place of another %g", s.Epsilon, s.Epsilon, 2*s.Epsilon)
 	if days > 1 {
-		l.add("", "a user's %d days add up to ε = %g", days, float64(days)*s.Epsilon)
+		l.Line("", "a user's %d days add up to ε = %g", days, float64(days)*s.Epsilon)
 	}
-	l.add("", "people who travel together share what is published of them")
-	l.add("interval", "vehicles ± %d holds the count of a zone in 90 %%", half)
-	if r.keyFile == "" {
-		l.add("key", "fresh and forgotten: a second run of these days is a further ε "+
+	l.Line("", "people who travel together share what is published of them")
+	l.Line("interval", "vehicles ± %d holds the count of a zone in 90 %%", half)
+	if r.request.KeyFile == "" {
+		l.Line("key", "fresh and forgotten: a second run of these days is a further ε "+
 			"(--key-file keeps one)")
 	}
 	r.trueWords(l)
@@ -394,7 +368,7 @@ func mostCut(seen, counted [24]int64) (hour int, share float64) {
 }
 
 // trueWords say what was counted, and what the cap cut by hour of the day.
-func (r *countsRun) trueWords(l *summaryLines) {
+func (r *run) trueWords(l *cli.Summary) {
 	w := &r.workers[0]
 	var seen, counted [24]int64
 	users := 0
@@ -412,22 +386,25 @@ func (r *countsRun) trueWords(l *summaryLines) {
 		}
 	}
 	fmt.Fprintln(l, "true numbers, without noise: keep them on the trusted side")
-	l.add("fixes", "%d, of these %d outside the days and %s; %s", w.fixes, w.outside,
+	l.Line("fixes", "%d, of these %d outside the days and %s; %s", w.fixes, w.outside,
 		w.refusedWords(), cli.Quantity(int64(users), "user-day"))
-	if w.times != (timeSpan{}) {
-		l.partial("fixes", w.times)
+	if w.times != (span{}) {
+		l.Line("partial", "the fixes are from %s to %s: a window that starts earlier or ends later "+
+			"may have only a part of its reports",
+			time.UnixMilli(w.times.firstMS).UTC().Format(time.RFC3339),
+			time.UnixMilli(w.times.lastMS).UTC().Format(time.RFC3339))
 	}
 	share, text := capWords(seen, counted)
-	l.add("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
+	l.Line("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
 		100*share, text)
 	if _, most := mostCut(seen, counted); most > shiftShare {
-		l.add("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
+		l.Line("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
 	}
 	r.warn(l)
 }
 
 // refusedWords says how many fixes no device can have, by reason.
-func (w *countsWorker) refusedWords() string {
+func (w *worker) refusedWords() string {
 	text := fmt.Sprintf("%d refused", w.refused.Total())
 	if reasons := w.refused.String(); reasons != "" {
 		text += " (" + reasons + ")"
@@ -449,16 +426,16 @@ func capWords(seen, counted [24]int64) (share float64, text string) {
 }
 
 // warnOfNothing warns where nobody is on the days, or on the map, and reports whether it did.
-func (r *countsRun) warnOfNothing(l *summaryLines, onMap float64) bool {
+func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 	switch w := &r.workers[0]; {
 	case w.fixes > 0 && 2*w.refused.Total() > w.fixes:
-		l.add("WARNING", "%s of %d fixes: %s", w.refusedWords(), w.fixes,
+		l.Line("WARNING", "%s of %d fixes: %s", w.refusedWords(), w.fixes,
 			w.refused.Advice("", 0))
 	case w.fixes == w.outside+w.refused.Total():
-		l.add("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
+		l.Line("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
 			"--from, --to or --time-zone")
 	case onMap == 0:
-		l.add("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: correct "+
+		l.Line("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: correct "+
 			"--box or --zone")
 	default:
 		return false
@@ -467,27 +444,27 @@ func (r *countsRun) warnOfNothing(l *summaryLines, onMap float64) bool {
 }
 
 // warn says where the published numbers are noise above all.
-func (r *countsRun) warn(l *summaryLines) {
+func (r *run) warn(l *cli.Summary) {
 	zones, scale := r.zones.Count()-1, float64(r.settings.PerDay)/r.settings.Epsilon
 	if !r.warnOfNothing(l, r.inZones.vehicles) && r.inZones.around() < scale*float64(zones) {
-		l.add("WARNING", "the fleet is smaller than the noise: %.2g vehicles in a zone and "+
+		l.Line("WARNING", "the fleet is smaller than the noise: %.2g vehicles in a zone and "+
 			"window, noise of scale %.3g. Leave --per-day out to see which zones are useful",
 			r.inZones.around()/float64(zones), scale)
 	}
 }
 
 // hour is the hour of the day at which a window of a day starts.
-func (r *countsOptions) hour(windows []counts.Window, index int) int {
+func (r *options) hour(windows []counts.Window, index int) int {
 	return r.plan.Hour(windows[index].StartMS)
 }
 
-var countsHeader = []string{
+var header = []string{
 	"window_start", "window_end", "day", "zone", "latitude", "longitude", "vehicles", "low", "high",
 	"estimate", "epsilon", "per_day", "edition",
 }
 
-// countsEncoder returns what writes a record as a line of CSV or JSON.
-func countsEncoder(format string, out io.Writer) (func(schemas.Counts) error, error) {
+// encoder returns what writes a record as a line of CSV or JSON.
+func encoder(format string, out io.Writer) (func(schemas.Counts) error, error) {
 	if format != "csv" {
 		lines, err := schemas.NewCodec(schemas.JSONText)
 		return func(r schemas.Counts) error {

@@ -1,4 +1,4 @@
-package main
+package expect
 
 import (
 	"fmt"
@@ -7,15 +7,14 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// modelSummary is what a model holds and how it was made, as "model inspect" prints it.
-type modelSummary struct {
+// Model is what a model holds and how it was made, as "model inspect" prints it.
+type Model struct {
 	ID          string   `json:"id"`
 	FileBytes   int64    `json:"file_bytes,omitempty"`
 	MemoryBytes int64    `json:"memory_bytes"`
@@ -35,20 +34,20 @@ type modelSummary struct {
 	StepBits float64 `json:"step_entropy_bits"`
 	Initial  int     `json:"initial_cells"` // cells of positive initial probability
 
-	Gaps       []modelGap          `json:"gaps,omitempty"` // the law of gaps; empty: there is none
+	Gaps       []Gap               `json:"gaps,omitempty"` // the law of gaps; empty: there is none
 	Calendar   string              `json:"calendar"`
-	Classes    []modelClass        `json:"classes"`
+	Classes    []Class             `json:"classes"`
 	Provenance mobility.Provenance `json:"provenance"`
 	Private    bool                `json:"differentially_private"`
 	Fit        *mobility.Fit       `json:"fit,omitempty"`        // nil: not measured
 	Verdict    []string            `json:"verdict,omitempty"`    // on the fit, in words
 	Suspicious []trial.Remark      `json:"suspicious,omitempty"` // why releases may disappoint
-	Expected   *expect.Summary     `json:"expected,omitempty"`
+	Expected   *Summary            `json:"expected,omitempty"`
 }
 
-// modelClass is one class of a model's calendar. Means are over the hours of a week that belong to
+// Class is one class of a model's calendar. Means are over the hours of a week that belong to
 // it.
-type modelClass struct {
+type Class struct {
 	Name        string  `json:"name"`
 	Hours       int     `json:"hours_a_week"`
 	Transitions int     `json:"transitions"`
@@ -56,17 +55,17 @@ type modelClass struct {
 	StepBits    float64 `json:"step_entropy_bits"`
 }
 
-// summarizeModel takes a few passes over the model.
-func summarizeModel(m *mobility.Model) modelSummary {
+// Describe takes a few passes over the model.
+func Describe(m *mobility.Model) Model {
 	cells := m.Grid.Cells()
-	s := modelSummary{
+	s := Model{
 		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(),
 		Width: m.Grid.Width(), Height: m.Grid.Height(), CellM: m.Grid.CellKM() * 1000,
 		Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Private: m.Provenance.Privacy != nil,
-		Fit:     m.Provenance.Fit, Gaps: modelGaps(m.Gaps), Suspicious: trial.CheckModel(m),
+		Fit:     m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: trial.CheckModel(m),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) +
 			16*int64(len(m.Matrices)*(cells+1)),
 	}
@@ -74,7 +73,7 @@ func summarizeModel(m *mobility.Model) modelSummary {
 		s.Verdict = trial.FitVerdict(*s.Fit)
 	}
 	s.Provenance.Fit = nil // once is enough
-	s.Classes = modelClasses(m)
+	s.Classes = classesOf(m)
 	for _, c := range s.Classes {
 		s.StayMean += c.StayMean * float64(c.Hours) / hoursAWeek
 		s.StepBits += c.StepBits * float64(c.Hours) / hoursAWeek
@@ -82,8 +81,8 @@ func summarizeModel(m *mobility.Model) modelSummary {
 	return s
 }
 
-func modelClasses(m *mobility.Model) []modelClass {
-	classes := make([]modelClass, len(m.Matrices))
+func classesOf(m *mobility.Model) []Class {
+	classes := make([]Class, len(m.Matrices))
 	for hour := range int64(hoursAWeek) {
 		classes[m.Calendar.ClassAt(hour*3_600_000)].Hours++
 	}
@@ -116,8 +115,8 @@ func entropy(p []float64) float64 {
 	return sum
 }
 
-// modelGap is a row of a model's law of gaps, as "model inspect" shows it.
-type modelGap struct {
+// Gap is a row of a model's law of gaps, as "model inspect" shows it.
+type Gap struct {
 	From int64 `json:"from_steps"`
 	To   int64 `json:"to_steps"`
 	// Chain, Fewer and Anew sum to 1: a move in each step, fewer moves than steps, and a start from
@@ -129,10 +128,10 @@ type modelGap struct {
 	MeanMoves float64 `json:"mean_moves"`
 }
 
-// modelGaps lists a model's law of gaps, nil if it has none.
-func modelGaps(law mobility.GapLaw) (rows []modelGap) {
+// gapsOf lists a model's law of gaps, nil if it has none.
+func gapsOf(law mobility.GapLaw) (rows []Gap) {
 	for i, w := range law {
-		g := modelGap{From: 1<<i + 1, To: 2 << i, Chain: w.Chain, Anew: w.Anew}
+		g := Gap{From: 1<<i + 1, To: 2 << i, Chain: w.Chain, Anew: w.Anew}
 		for part, moves := range mobility.GapMoves {
 			g.Fewer += w.Moves[part]
 			g.MeanMoves += float64(w.Moves[part] * float64(moves))
@@ -146,7 +145,7 @@ func modelGaps(law mobility.GapLaw) (rows []modelGap) {
 }
 
 // steps names the gaps of a row.
-func (g modelGap) steps() string {
+func (g Gap) steps() string {
 	if g.From == g.To {
 		return fmt.Sprintf("%d steps", g.To)
 	}
@@ -154,7 +153,7 @@ func (g modelGap) steps() string {
 }
 
 // shares puts the row's numbers into words.
-func (g modelGap) shares() string {
+func (g Gap) shares() string {
 	var parts []string
 	add := func(share float64, format string, args ...any) {
 		if share > 0 {
@@ -168,7 +167,7 @@ func (g modelGap) shares() string {
 }
 
 // Print prints the summary for a person.
-func (s modelSummary) Print(out io.Writer) error {
+func (s Model) Print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `model        %s
 map          %d × %d cells of %.0f m; south %.5f, west %.5f, north %.5f, east %.5f
@@ -203,7 +202,7 @@ privacy      %s
 		s.trainedOn(),
 		privacyLine(s.Provenance.Privacy))
 	if s.Fit != nil {
-		printFit(&b, s.Fit, s.Verdict)
+		PrintFit(&b, s.Fit, s.Verdict)
 	} else {
 		b.WriteString(s.unmeasured())
 	}
@@ -221,7 +220,7 @@ privacy      %s
 
 // unmeasured says how the fit of a model is measured. That of a private one is measured on other
 // people: on its own users it would tell about them what no ε covers.
-func (s modelSummary) unmeasured() string {
+func (s Model) unmeasured() string {
 	if s.Private {
 		return "fit          not measured: geodither model fit MODEL --in TRACES-OF-OTHERS " +
 			"measures it\n"
@@ -232,7 +231,7 @@ func (s modelSummary) unmeasured() string {
 
 // trainedOn sums up the traces behind the model. The file of a private model does not count them,
 // which is not the same as none.
-func (s modelSummary) trainedOn() string {
+func (s Model) trainedOn() string {
 	if s.Private {
 		return "not told: counts of the traces are no part of a private model"
 	}
@@ -254,9 +253,9 @@ func privacyLine(p *mobility.Privacy) string {
 		"cost their own ε", p.Epsilon, p.Contribution, p.Radius)
 }
 
-// printFit prints, in figures and words, how well a model predicts people that it was not trained
+// PrintFit prints, in figures and words, how well a model predicts people that it was not trained
 // on.
-func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
+func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d",
 		cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
@@ -306,7 +305,7 @@ func printTable(b *strings.Builder, t *report.Table) {
 }
 
 // gapLines are the lines of "model inspect" on the law of gaps.
-func gapLines(rows []modelGap) string {
+func gapLines(rows []Gap) string {
 	if len(rows) == 0 {
 		return "gaps         none learned: a gap of so many steps is as many moves\n"
 	}

@@ -1,4 +1,4 @@
-package main
+package expect
 
 import (
 	"strings"
@@ -17,10 +17,10 @@ func TestGapLines(t *testing.T) {
              used only where every report leaves a record: not with "between: skip",
              nor with a budget that suppresses
 `
-	if got := gapLines(modelGaps(law)); got != want {
+	if got := gapLines(gapsOf(law)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got := gapLines(modelGaps(nil)); !strings.Contains(got, "none learned") {
+	if got := gapLines(gapsOf(nil)); !strings.Contains(got, "none learned") {
 		t.Error(got)
 	}
 }

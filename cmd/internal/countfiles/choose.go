@@ -1,10 +1,9 @@
-package main
+package countfiles
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -15,9 +14,17 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// countsTrial is a zone and a window that may be published, with what they are worth to a fleet.
-type countsTrial struct {
-	countsOptions
+// Run counts the fixes of a reader, and publishes the counts or says what may be useful to publish.
+func Run(ctx context.Context, reader *traces.Reader, q Request, std cli.Streams) error {
+	if q.Choose {
+		return choose(ctx, reader, q, std)
+	}
+	return publish(ctx, reader, q, std)
+}
+
+// trial is a zone and a window that may be published, with what they are worth to a fleet.
+type trial struct {
+	options
 	zone    string    // as --zone has it
 	half    int64     // of the interval of a count
 	visits  [24]int64 // windows of users, by the hour at which they start
@@ -30,15 +37,73 @@ type countsTrial struct {
 // usefulShare is which share of a fleet may be shown in a wrong zone.
 const usefulShare = .2
 
-// chooseCounts reads all fixes, and prints which of several zones and windows are useful. It
-// publishes nothing.
-func chooseCounts(
-	ctx context.Context, reader *traces.Reader, trials []*countsTrial, std cli.Streams,
+// mostTried bounds the number of zones that are tried, and with it the time.
+const mostTried = 5000
+
+// trials returns what to try: the zones and the window of the request, or several where it names
+// none. The first one has the shortest windows and the smallest zones.
+func (q Request) trials() (all []*trial, err error) {
+	c := &q.Config.Counts
+	c.Epsilon, c.PerDay = cmp.Or(c.Epsilon, 1), 1 // the cap is found later
+	sides := []string{c.Zone}
+	if c.Zone == "" && c.Zones == "" {
+		if sides, err = q.sides(); err != nil {
+			return nil, err
+		}
+	}
+	windows := []time.Duration{30 * time.Minute, time.Hour, 3 * time.Hour}
+	if c.Window != 0 {
+		windows = []time.Duration{c.Window}
+	}
+	for _, c.Window = range windows {
+		for _, c.Zone = range sides {
+			o, err := q.options()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, &trial{options: o, zone: cmp.Or(c.Zone, c.Zones)})
+		}
+	}
+	return all, nil
+}
+
+// sides returns up to four sides of squares that suit the map, the smallest first.
+func (q Request) sides() (sides []string, err error) {
+	zones := 0
+	for side := 64.; side >= .5; side /= 2 {
+		q.Config.Counts.Zone = fmt.Sprintf("%gkm", side)
+		o, err := q.options()
+		if err != nil && len(sides) == 0 {
+			return nil, err
+		}
+		switch {
+		case err != nil, o.zones.Count() > mostTried && zones > 4:
+			return sides, nil //nolint:nilerr // there are too many small zones for a map
+		case o.zones.Count() == zones: // a whole number of a model's cells
+			continue
+		case zones <= 4:
+			sides = nil // two by two squares, and elsewhere, are the least
+		}
+		zones = o.zones.Count()
+		sides = append([]string{q.Config.Counts.Zone}, sides...)
+		sides = sides[:min(len(sides), 4)]
+	}
+	return sides, nil
+}
+
+// choose reads all fixes, and prints which of several zones and windows are useful. It publishes
+// nothing.
+func choose(
+	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
 ) error {
-	fine := &countsRun{countsOptions: trials[0].countsOptions}
+	trials, err := q.trials()
+	if err != nil {
+		return cli.Usage(err)
+	}
+	fine := &run{options: trials[0].options}
 	fine.settings.PerDay = counts.MaxPerDay
 	progress := cli.NewProgress(std.Err, reader.Progress)
-	err := fine.read(ctx, reader, progress)
+	err = fine.read(ctx, reader, progress)
 	progress.Done()
 	if err != nil {
 		return err
@@ -50,10 +115,10 @@ func chooseCounts(
 		}
 		onMap += t.seen
 	}
-	l := new(summaryLines)
-	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
+	l := new(cli.Summary)
+	l.Line("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
 		"that you do not publish")
-	l.add("fixes", "%d, of these %d outside the days and %s", fine.workers[0].fixes,
+	l.Line("fixes", "%d, of these %d outside the days and %s", fine.workers[0].fixes,
 		fine.workers[0].outside, fine.workers[0].refusedWords())
 	if !fine.warnOfNothing(l, onMap) {
 		err = chosen(l, trials)
@@ -66,7 +131,7 @@ func chooseCounts(
 }
 
 // measure fills in what one draw of noise is worth under the least cap that covers the users' days.
-func (t *countsTrial) measure(ctx context.Context, fine *countsRun) error {
+func (t *trial) measure(ctx context.Context, fine *run) error {
 	zones := t.coarse(fine.zones)
 	days, order := make([][][]counts.Visit, len(t.days)), new(visitOrder)
 	for day, users := range fine.workers[0].days {
@@ -100,7 +165,7 @@ func (t *countsTrial) measure(ctx context.Context, fine *countsRun) error {
 }
 
 // coarse returns the zones of the middles of smaller ones.
-func (t *countsTrial) coarse(fine *counts.Zones) []int32 {
+func (t *trial) coarse(fine *counts.Zones) []int32 {
 	zones := make([]int32, fine.Count())
 	for i := range zones {
 		zones[i] = int32(t.zones.Count() - 1)
@@ -114,11 +179,10 @@ func (t *countsTrial) coarse(fine *counts.Zones) []int32 {
 }
 
 // places returns the windows of a day, by the shorter ones of which they consist; -1: none.
-func (t *countsTrial) places(fine *countsRun, day int) []int {
+func (t *trial) places(fine *run, day int) []int {
 	places := make([]int, len(fine.days[day]))
 	for i, w := range fine.days[day] {
-		at, ok := slices.BinarySearchFunc(t.days[day], t.plan.At(w.StartMS).StartMS,
-			func(w counts.Window, ms int64) int { return cmp.Compare(w.StartMS, ms) })
+		at, ok := counts.Index(t.days[day], t.plan.At(w.StartMS).StartMS)
 		if places[i] = at; !ok {
 			places[i] = -1
 		}
@@ -156,7 +220,7 @@ func (o *visitOrder) cover() int {
 }
 
 // publish compares a day's estimates with what its users did.
-func (t *countsTrial) publish(
+func (t *trial) publish(
 	ctx context.Context, p *counts.Publisher, windows []counts.Window, users [][]counts.Visit,
 ) error {
 	truth, capped := tallyOf(windows, t.zones), tallyOf(windows, t.zones)
@@ -195,15 +259,15 @@ func tallyOf(windows []counts.Window, zones *counts.Zones) [][]int64 {
 }
 
 // share is the share of vehicles that are shown in a wrong zone.
-func (t *countsTrial) share() float64 { return t.wrong / max(t.seen, 1) }
+func (t *trial) share() float64 { return t.wrong / max(t.seen, 1) }
 
 // chosen writes a table of trials, and which of each length of windows has the smallest useful
 // zones.
-func chosen(l *summaryLines, trials []*countsTrial) error {
+func chosen(l *cli.Summary, trials []*trial) error {
 	table := report.Table{Columns: []string{
 		"window", "zone", "per-day", "most cut", "vehicles a zone", "90 %", "wrong",
 	}}
-	useful := map[time.Duration]*countsTrial{}
+	useful := map[time.Duration]*trial{}
 	for _, t := range trials {
 		cut := "0 %"
 		if hour, share := mostCut(t.visits, t.counted); share > 0 {
@@ -225,12 +289,12 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 			continue
 		}
 		_, cut := capWords(t.visits, t.counted)
-		l.add("useful", "--window %s --zone %s --per-day %d --epsilon %g; it cuts%s",
+		l.Line("useful", "--window %s --zone %s --per-day %d --epsilon %g; it cuts%s",
 			tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, t.settings.Epsilon,
 			cmp.Or(cut, " nothing"))
 	}
 	if len(useful) == 0 {
-		l.add("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+
+		l.Line("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+
 			"zones, longer windows or more vehicles", trials[0].settings.Epsilon, 100*usefulShare)
 	}
 	return err
