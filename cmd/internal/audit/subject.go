@@ -217,4 +217,16 @@ func placed(f Fix, g *grid.Grid, cell grid.Cell, rng *rand.Rand) Fix {
 	return other
 }
 
+// anyTime moves the times of a fix within their steps if records do not carry the times.
+func anyTime(s Settings, f Fix, rng *rand.Rand) Fix {
+	if s.Publish.Timestamp != engine.TimestampStep {
+		return f
+	}
+	stepMS := s.Model.Step.Milliseconds()
+	within := rng.Int64N(stepMS)
+	f.Timestamp += within - f.Timestamp%stepMS
+	f.KafkaMS += within - f.KafkaMS%stepMS
+	return f
+}
+
 func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }
