@@ -7,6 +7,9 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -84,6 +87,55 @@ func Run(ctx context.Context, start Maker, s Settings, o Options) (*Report, erro
 	return newReport(s, o, results), nil
 }
 
+// newReport adds up what the duels have found, in their order.
+func newReport(s Settings, o Options, duels []*duel) *Report {
+	r := &Report{
+		Mechanism: s.Release.Mechanism, Epsilon: s.Release.Epsilon, Delta: s.Release.Delta,
+		ModelID: s.Model.ID(), Settings: s.Facts(), Seed: o.Seed, Confidence: Confidence,
+		Findings: []string{}, // an array in JSON
+	}
+	sum := newChecks()
+	r.Checks = sum.list()
+	hits, misses := int64(0), int64(0)
+	for _, d := range duels {
+		for i, c := range d.checks.list() {
+			r.Checks[i].add(c)
+		}
+		hits, misses = hits+d.hits, misses+d.misses
+		r.Records, r.Situations = r.Records+d.records, r.Situations+d.situations
+	}
+	r.Bound = Bound{
+		Epsilon: min(epsilonLowerBound(hits, misses, 1-Confidence), math.MaxFloat64),
+		Hits:    hits, Misses: misses,
+	}
+	if sum.attack.Trials = hits + misses; r.Bound.Epsilon > r.Epsilon {
+		sum.attack.fail("the true ε is at least %.4f", r.Bound.Epsilon)
+	}
+	for _, c := range r.Checks {
+		if c.Failures > 0 {
+			r.Findings = append(r.Findings, c.finding())
+		}
+	}
+	r.Passed = len(r.Findings) == 0
+	return r
+}
+
+// add adds what another goroutine has counted.
+func (c *Check) add(o *Check) {
+	c.Trials += o.Trials
+	failures := c.Failures + o.Failures
+	for _, detail := range o.Details {
+		c.fail("%s", detail)
+	}
+	c.Failures = failures
+}
+
+// finding describes the failures of a check.
+func (c *Check) finding() string {
+	return fmt.Sprintf("%s: %d of %d trials (%s)", c.Name, c.Failures, c.Trials,
+		strings.Join(c.Details, "; "))
+}
+
 // prepared returns settings with their defaults and an audit's own key. It refuses what no theorem
 // of mechanism/PROOFS.md covers.
 func prepared(s Settings, seed uint64) (Settings, error) {
@@ -102,7 +154,7 @@ func prepared(s Settings, seed uint64) (Settings, error) {
 		return s, errors.New("the map has no more than one place: train a model with smaller cells")
 	}
 	s.Release = given.Options()
-	if r := s.Release; r.Mechanism != law.Lattice && !s.coded() ||
+	if r := s.Release; r.Mechanism != law.Lattice && r.Mechanism != law.Codebook ||
 		r.Inference != mechanism.InferenceSurrogate {
 		return s, fmt.Errorf("%s with %s inference has no proof to contradict: audit codebook "+
 			"or lattice", r.Mechanism, r.Inference)
@@ -115,4 +167,26 @@ func rngOf(seed uint64, kind string, number int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "geodither audit of the service, %s %d", kind, number)
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
+// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
+// guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
+// at least.
+//
+// Guarantee: under ε-differential privacy a release that leads to a guess is at most e^ε times as
+// likely to be a hit as a miss, so given the number of guesses the hits are binomial with a
+// probability q ≤ e^ε/(1+e^ε). The lower bound of Clopper and Pearson (1934, doi
+// 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
+// exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
+// both probabilities, and the whole of α with it.
+func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
+	if hits == 0 {
+		return 0
+	}
+	q := math.Pow(alpha, 1/float64(hits)) // the quantile for no miss
+	if misses > 0 {
+		q = distuv.Beta{Alpha: float64(hits), Beta: float64(misses) + 1}.Quantile(alpha)
+	}
+	return max(math.Log(q/(1-q)), 0)
 }

@@ -7,6 +7,7 @@
 //	audit.go    Run: the settings that can be audited, and the parts of an audit
 //	sweep.go    the exact part: the law of a release, for all cells of the map
 //	duel.go     the part that attacks: two truths with one public history
+//	checks.go   the comparisons, and how failures are counted
 //	subject.go  what is attacked, what it is fed and what it has to show
 //	report.go   what was found
 //

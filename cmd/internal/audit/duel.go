@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
@@ -97,7 +97,7 @@ func newDuel(start Maker, s Settings, rng *rand.Rand, draws int64) (d *duel, err
 func (d *duel) run(ctx context.Context) error {
 	for user, quiet := 0, 0; d.left > 0; user++ {
 		before := d.hits + d.misses
-		if err := d.follow(ctx, userName("duel", user)); err != nil {
+		if err := d.follow(ctx, fmt.Sprint("audit-duel-", user)); err != nil {
 			return err
 		}
 		if quiet++; d.hits+d.misses > before {
@@ -352,32 +352,22 @@ func (d *duel) twins(f Fix, before []byte) error {
 	return err
 }
 
+// anyTime moves the times of a fix within their steps if records do not carry the times.
+func anyTime(s Settings, f Fix, rng *rand.Rand) Fix {
+	if s.Publish.Timestamp != engine.TimestampStep {
+		return f
+	}
+	stepMS := s.Model.Step.Milliseconds()
+	within := rng.Int64N(stepMS)
+	f.Timestamp += within - f.Timestamp%stepMS
+	f.KafkaMS += within - f.KafkaMS%stepMS
+	return f
+}
+
 // together says that two cells have the same vote or the same surrogate.
 func (d *duel) together(x, y grid.Cell) bool {
 	if q := d.emission.Codebook(); q != nil {
 		return q.Vote(x) == q.Vote(y)
 	}
 	return d.emission.Surrogate(x) == d.emission.Surrogate(y)
-}
-
-// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
-// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
-// guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
-// at least.
-//
-// Guarantee: under ε-differential privacy a release that leads to a guess is at most e^ε times as
-// likely to be a hit as a miss, so given the number of guesses the hits are binomial with a
-// probability q ≤ e^ε/(1+e^ε). The lower bound of Clopper and Pearson (1934, doi
-// 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
-// exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
-// both probabilities, and the whole of α with it.
-func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
-	if hits == 0 {
-		return 0
-	}
-	q := math.Pow(alpha, 1/float64(hits)) // the quantile for no miss
-	if misses > 0 {
-		q = distuv.Beta{Alpha: float64(hits), Beta: float64(misses) + 1}.Quantile(alpha)
-	}
-	return max(math.Log(q/(1-q)), 0)
 }

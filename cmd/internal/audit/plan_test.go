@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Sizes say how much a probe tests.
@@ -121,3 +123,8 @@ func (p *plan) open(step int64) int64 {
 	}
 	return step
 }
+
+// coded says that the settings have codebooks.
+func (s Settings) coded() bool { return s.Release.Mechanism == law.Codebook }
+
+func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }

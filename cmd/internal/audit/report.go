@@ -3,75 +3,11 @@ package audit
 import (
 	"fmt"
 	"io"
-	"math"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/law"
 )
-
-// Check is one kind of comparison.
-type Check struct {
-	Name string `json:"name"`
-	// Says states what holds if the check passes.
-	Says string `json:"says"`
-	// Trials is the number of comparisons.
-	Trials   int64    `json:"trials"`
-	Failures int64    `json:"failures"`
-	Details  []string `json:"details,omitempty"`
-}
-
-// mostDetails bounds the different failures that a check describes.
-const mostDetails = 6
-
-// fail counts a failure, and keeps its description if it is new.
-func (c *Check) fail(format string, args ...any) {
-	c.Failures++
-	detail := fmt.Sprintf(format, args...)
-	if len(c.Details) < mostDetails && !slices.Contains(c.Details, detail) {
-		c.Details = append(c.Details, detail)
-	}
-}
-
-// add adds what another goroutine has counted.
-func (c *Check) add(o *Check) {
-	c.Trials += o.Trials
-	failures := c.Failures + o.Failures
-	for _, detail := range o.Details {
-		c.fail("%s", detail)
-	}
-	c.Failures = failures
-}
-
-// finding describes the failures of a check.
-func (c *Check) finding() string {
-	return fmt.Sprintf("%s: %d of %d trials (%s)", c.Name, c.Failures, c.Trials,
-		strings.Join(c.Details, "; "))
-}
-
-// checks are all checks of an audit, or what one duel has counted of them.
-type checks struct{ sweep, rules, equal, places, attack Check }
-
-func newChecks() checks {
-	return checks{
-		sweep: Check{Name: "sweep", Says: "the votes and weights, or surrogates and likelihoods, " +
-			"of all cells are as stated, and differ by e^ε at most"},
-		rules: Check{Name: "rules", Says: "whether a release is drawn, and all bytes without " +
-			"one, do not depend on the place"},
-		equal: Check{Name: "equal releases", Says: "records, states, dead letters and counters " +
-			"beside equal releases are equal byte for byte"},
-		places: Check{Name: "places", Says: "cells with one vote or one surrogate have the same " +
-			"bytes, under the same noise"},
-		attack: Check{Name: "attack", Says: "guesses between two places are right at most e^ε " +
-			"times as often as wrong"},
-	}
-}
-
-func (c *checks) list() []*Check {
-	return []*Check{&c.sweep, &c.rules, &c.equal, &c.places, &c.attack}
-}
 
 // Report is what an audit has found. It holds no place and no user.
 type Report struct {
@@ -108,42 +44,6 @@ type Bound struct {
 	Epsilon float64 `json:"epsilon"`
 	Hits    int64   `json:"hits"`
 	Misses  int64   `json:"misses"`
-}
-
-// bounded returns the lower bound on ε that guesses give.
-func bounded(hits, misses int64, alpha float64) Bound {
-	epsilon := min(epsilonLowerBound(hits, misses, alpha), math.MaxFloat64)
-	return Bound{Epsilon: epsilon, Hits: hits, Misses: misses}
-}
-
-// newReport adds up what the duels have found, in their order.
-func newReport(s Settings, o Options, duels []*duel) *Report {
-	r := &Report{
-		Mechanism: s.Release.Mechanism, Epsilon: s.Release.Epsilon, Delta: s.Release.Delta,
-		ModelID: s.Model.ID(), Settings: s.Facts(), Seed: o.Seed, Confidence: Confidence,
-		Findings: []string{}, // an array in JSON
-	}
-	sum := newChecks()
-	r.Checks = sum.list()
-	hits, misses := int64(0), int64(0)
-	for _, d := range duels {
-		for i, c := range d.checks.list() {
-			r.Checks[i].add(c)
-		}
-		hits, misses = hits+d.hits, misses+d.misses
-		r.Records, r.Situations = r.Records+d.records, r.Situations+d.situations
-	}
-	r.Bound = bounded(hits, misses, 1-Confidence)
-	if sum.attack.Trials = hits + misses; r.Bound.Epsilon > r.Epsilon {
-		sum.attack.fail("the true ε is at least %.4f", r.Bound.Epsilon)
-	}
-	for _, c := range r.Checks {
-		if c.Failures > 0 {
-			r.Findings = append(r.Findings, c.finding())
-		}
-	}
-	r.Passed = len(r.Findings) == 0
-	return r
 }
 
 // Print prints the report for a person.
