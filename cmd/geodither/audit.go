@@ -18,7 +18,6 @@ import (
 )
 
 type auditFlags struct {
-	input    cli.InputFlags
 	settings config.Flags
 	model    string
 	draws    float64
@@ -29,56 +28,46 @@ type auditFlags struct {
 func newAudit(std cli.Streams) *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
-		Use:   "audit {-c FILE | --model FILE --epsilon E} [PATH...]",
+		Use:   "audit {-c FILE | --model FILE --epsilon E}",
 		Short: "Attack the mechanism and the service, and bound the true ε from below",
-		Long: `Attack the mechanism and the service like an observer who knows everything but the key and the
-place, and run the code with which "run" and "sanitize" turn raw records into encoded records and
-states.
+		Long: `Report a lower bound on the ε that the service really has, and whether anything but
+the releases depends on a place.
 
-The attack draws releases of two places that are as far apart as the location set allows, guesses
-from each release which of the two it came from, and concludes from right and wrong guesses how
-large ε must be at least. The location sets are forced shapes, and those that the traces of --in
-meet, or simulated traces of the model.
+The sweep is exact. In whole numbers it checks the law of a release for all cells of the map: the
+votes and weights of the codebook, or the surrogates and the hull of the lattice. No two cells may
+differ by more than e^ε.
 
-Bytes must depend on the releases alone, and on the true cell only through its surrogate or its
-vote: under each rule of release (interval, budget, repeats), in long runs, and for fixes outside
-the map. An observer recomputes every record and state from the releases alone. The noise of all
-releases is compared with the stated law: size, direction, tails, every n-th step, each hour and
-user, whether two releases share it, and whether each fact of a release changes it. Exponents of
-all pairs of places, and the votes of all cells, are compared with their definitions.
+The duel runs the code with which "run" and "sanitize" turn raw records into encoded records and
+states. Two users have the same history, and only the places of their next fixes differ. An attacker
+guesses from each release which of two places it came from; right and wrong guesses give the bound.
+Whether a release is drawn, and all bytes beside the release, must be the same for both users, under
+your intervals, hours and budgets. The history is that of users who move as the model says.
 
-With -c the model and the settings are those of a service. Its key is not read: an audit has
-keys of its own. Models of single users are not audited. Without a config and --mechanism the
-mechanism is codebook; lattice is the other one.
+Exit code 1 means a finding: a check failed, or the bound exceeds ε. A sound program has one in one
+of a thousand audits of different seeds. An audit without a finding proves nothing. PROOFS.md in the
+folder mechanism has the proofs, and a table of planted faults: those that this command finds, and
+those that only tests find, such as noise that two releases share.
 
-The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
-bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that
-the audit finds or misses.
-
-The same seed, program, model and traces give the same report. A sound program fails in one of a
-thousand audits of different seeds.`,
+With -c the model and the settings are those of a service. Its key is not read. Without -c the
+mechanism is codebook, unless --mechanism says lattice.`,
 		Example: `  geodither audit -c geodither.yml
   geodither audit --model model.avro --epsilon 1
-  geodither audit --model model.avro --mechanism lattice --epsilon 1 --delta 0.01
-  geodither audit --model model.avro --epsilon 1 --draws 1e4 --in traces.csv --json`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd, args, std)
-		},
+  geodither audit --model model.avro --mechanism lattice --epsilon 1 --delta 0.01 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags)
 	f.settings.Register(flags, "model, release, publish, input", "codebook or lattice")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws,
-		"`NUMBER` of releases from the first location set; the rest of the audit grows with it")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
+		"`NUMBER` of releases in the duel")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of all places and draws")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }
 
-func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) error {
+func (f *auditFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	if err := audit.ValidateDraws(f.draws); err != nil {
 		return cli.Usage(err)
 	}
@@ -88,20 +77,11 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	options := audit.Options{
-		Sizes: audit.SizesFor(int64(f.draws)), Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
-		Progress: f.attacking(cmd.Context(), bar),
-	}
-	if len(f.input.Paths)+len(args) > 0 {
-		if f.input.Mapping, err = f.settings.Mapping(); err != nil {
-			return err
-		}
-		if options.Traces, err = f.input.Open(cmd.Context(), args, std.In); err != nil {
-			return err
-		}
-	}
 	began := time.Now()
-	report, err := audit.Run(cmd.Context(), audit.Engine, service, options)
+	report, err := audit.Run(cmd.Context(), audit.Engine, service, audit.Options{
+		Draws: int64(f.draws), Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
+		Progress: f.attacking(cmd.Context(), bar),
+	})
 	if err != nil {
 		return err
 	}
@@ -109,7 +89,7 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	report.Seconds = time.Since(began).Seconds()
 	ended := time.Now().UTC().Truncate(time.Second)
 	report.Program, report.Time = cli.Tool(), &ended
-	report.Again = f.again(cmd, args)
+	report.Again = f.again(cmd)
 	return f.tell(report, std)
 }
 
@@ -117,7 +97,7 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 func (f *auditFlags) attacking(ctx context.Context, bar *cli.Progress) (
 	progress func(done, total int64) error,
 ) {
-	report, announced := bar.Reporter(ctx, "records"), false
+	report, announced := bar.Reporter(ctx, "releases"), false
 	return func(done, total int64) error {
 		err := report(done, total)
 		if err == nil && !announced {
@@ -170,23 +150,14 @@ func (f *auditFlags) service(flags *pflag.FlagSet) (s audit.Settings, err error)
 }
 
 // again is the command that gives the same report: what was said, and the seed.
-func (f *auditFlags) again(cmd *cobra.Command, args []string) string {
+func (f *auditFlags) again(cmd *cobra.Command) string {
 	line := []string{cmd.CommandPath()}
 	add := func(flag *pflag.Flag) {
-		values := []string{flag.Value.String()}
-		if several, ok := flag.Value.(pflag.SliceValue); ok {
-			values = several.GetSlice()
-		}
-		for _, value := range values {
-			line = append(line, "--"+flag.Name+"="+shellWord(value))
-		}
+		line = append(line, "--"+flag.Name+"="+shellWord(flag.Value.String()))
 	}
 	cmd.Flags().Visit(add)
 	if seed := cmd.Flags().Lookup("seed"); !seed.Changed {
 		add(seed)
-	}
-	for _, path := range args {
-		line = append(line, shellWord(path))
 	}
 	return strings.Join(line, " ")
 }

@@ -270,9 +270,6 @@ func (k *Contraction) Earlier(s float64) float64 {
 // Variation returns the largest total variation of two rows, rounded up.
 func (k *Contraction) Variation() float64 { return k.profile[0] }
 
-// Diameter returns the kernel's projective diameter, rounded up; it may be infinite.
-func (k *Contraction) Diameter() float64 { return k.diameter }
-
 // worst returns a contraction that bounds what either of two kernels lets through.
 func worst(a, b *Contraction) *Contraction {
 	k := &Contraction{diameter: max(a.diameter, b.diameter)}

@@ -150,7 +150,7 @@ func TestStayingIsRemembered(t *testing.T) {
 	for range 100 {
 		n, w := 2+rng.IntN(20), .1+.8*rng.Float64()
 		least := 2 * math.Log(w*float64(n-1)/(1-w))
-		if got := staying(w, random(rng, n)).Diameter(); got < least {
+		if got := staying(w, random(rng, n)).diameter; got < least {
 			t.Fatalf("%d cells, w = %g: the diameter is %g, at least %g", n, w, got, least)
 		}
 	}
@@ -394,7 +394,7 @@ func TestTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, before := f.Interval(), 0.0
-		t.Logf("every %v: variation %.3f, diameter %.2f", interval, k.Variation(), k.Diameter())
+		t.Logf("every %v: variation %.3f, diameter %.2f", interval, k.Variation(), k.diameter)
 		for _, epsilon := range []float64{.5, 1, 2, 4} {
 			told := f.Most(epsilon)
 			t.Logf("  ε = %g: %.2f at a release, %.2f at any moment", epsilon, told.At,

@@ -282,7 +282,7 @@ var table = map[string]rule{
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/traces", "consumer/task", "mechanism",
+			"cmd/internal/engine", "consumer/task", "mechanism",
 			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 			"schemas",

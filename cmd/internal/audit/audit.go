@@ -4,302 +4,189 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
-	"slices"
+	"math/rand/v2"
+	"strings"
 
-	"github.com/geodither/geodither/cmd/internal/traces"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// DefaultSizes take some 40 seconds of one core for most models.
-var DefaultSizes = Sizes{
-	Users: DefaultDraws, Shapes: 2048, Streams: 2 * DefaultDraws, Facts: 1024, Vehicles: 16,
-	Steps: 512, RuleSteps: 64, Visits: 2000,
-}
-
-// DefaultDraws is the default of Options.Draws, and leastDraws what tells anything.
 const (
-	DefaultDraws = 1 << 17
-	leastDraws   = 1000
+	// DefaultDraws is the default of Options.Draws. It takes some 10 seconds of one core.
+	DefaultDraws = 1 << 16
+	// leastDraws is the smallest number of draws from which a bound follows.
+	leastDraws = 1000
+	// Confidence is one minus the rate of false alarms of an audit. The bound on ε is the only part
+	// that chance decides.
+	Confidence = .999
+	// duels is the number of duels that share the draws.
+	duels = 16
 )
-
-// DefaultConfidence is one minus the rate of false alarms of a whole audit.
-const DefaultConfidence = .999
-
-// SizesFor returns the sizes that go with a number of draws from the first location set: the
-// default sizes for its default, and in proportion for others, from a 64th to 16 times the default.
-func SizesFor(draws int64) Sizes {
-	scale := min(max(float64(draws)/DefaultDraws, 1./64), 16)
-	d := DefaultSizes
-	of := func(n, least int) int { return max(int(scale*float64(n)), least) }
-	return Sizes{
-		Users: of(d.Users, 1), Shapes: of(d.Shapes, 256), Streams: of(d.Streams, 1),
-		Facts: of(d.Facts, 256), Vehicles: d.Vehicles, Steps: of(d.Steps, 32),
-		RuleSteps: of(d.RuleSteps, 24), Visits: d.Visits,
-	}
-}
 
 // Options configure an audit.
 type Options struct {
-	Sizes Sizes // the zero Sizes mean DefaultSizes
-	// Seed determines the truths and the keys, so that an audit can be repeated.
+	// Draws is the number of releases in the duels; 0 means DefaultDraws.
+	Draws int64
+	// Seed determines the places and the noise, so that an audit can be repeated.
 	Seed uint64
-	// Confidence is one minus the rate of false alarms; 0 means DefaultConfidence.
-	Confidence float64
-	// Traces are followed for location sets; nil: vehicles are simulated that move by the model.
-	Traces *traces.Reader
 	// Workers is the number of goroutines, one at least. The report does not depend on it.
 	Workers int
-	// Progress, if set, receives roughly how many of the raw records were fed, one call at a time.
-	// Its error ends the audit.
+	// Progress, if set, receives how many of the releases were drawn, one call at a time. Its
+	// error ends the audit.
 	Progress func(done, total int64) error
 }
 
-// ValidateDraws reports a number of draws that tells nothing.
+// ValidateDraws refuses a number of draws from which no bound follows.
 func ValidateDraws(draws float64) error {
 	if draws != math.Trunc(draws) || math.Abs(draws) > 1e15 {
 		return fmt.Errorf("--draws %g is not a number of draws: write 1e6 or 1000000", draws)
 	}
 	if draws < leastDraws {
-		return fmt.Errorf("%g draws tell nothing: an audit needs --draws %d at least, and a bound "+
-			"near ε a hundred thousand", draws, leastDraws)
+		return fmt.Errorf("--draws %g is too few: a bound needs %d, and one near ε 100000", draws,
+			leastDraws)
 	}
 	return nil
 }
 
 // Run attacks the instances that start makes under the settings. It does not use the key of the
-// settings: an audit has keys of its own. An error means that the audit could not run.
+// settings: an audit has a key of its own. An error means that the audit could not run.
 //
-// On a service that does what it states, the rate of false alarms is 1 - Confidence in all.
+// On a service that does what it states, the report has a finding with a probability of at most
+// 1 - Confidence.
 func Run(ctx context.Context, start Maker, s Settings, o Options) (*Report, error) {
-	if o.Sizes == (Sizes{}) {
-		o.Sizes = DefaultSizes
+	if o.Draws == 0 {
+		o.Draws = DefaultDraws
 	}
-	if o.Confidence == 0 {
-		o.Confidence = DefaultConfidence
-	}
-	p, err := newPlan(start, s, o)
+	s, err := prepared(s, o.Seed)
 	if err != nil {
 		return nil, err
 	}
-	report := newReport(p, o)
-	if err := meet(ctx, p, o, report); err != nil {
-		return nil, err
+	results := make([]*duel, duels)
+	share := func(n int) int64 { return o.Draws/duels + min(1, max(0, o.Draws%duels-int64(n))) }
+	pool := parallel.Pool{Workers: o.Workers, Size: share}
+	if o.Progress != nil {
+		pool.Progress = func(done int64) error { return o.Progress(done, o.Draws) }
 	}
-	all, err := do(ctx, p, o)
+	err = pool.Each(duels, func(n int) error {
+		d, err := newDuel(start, s, rngOf(o.Seed, "duel", n), share(n))
+		if err != nil {
+			return err
+		}
+		results[n] = d
+		return d.run(ctx)
+	})
 	if err != nil {
 		return nil, err
 	}
-	judge(p, report, all, 1-o.Confidence)
-	return report, nil
+	return newReport(s, o, results), nil
 }
 
-func newReport(p *plan, o Options) *Report {
-	return &Report{
-		Mechanism: p.settings.Release.Mechanism, Epsilon: p.settings.Release.Epsilon,
-		Delta: p.settings.Release.Delta, ModelID: p.settings.Model.ID(),
-		Settings: p.settings.Facts(), Seed: o.Seed, Confidence: o.Confidence,
+// newReport adds up what the duels have found, in their order.
+func newReport(s Settings, o Options, duels []*duel) *Report {
+	r := &Report{
+		Mechanism: s.Release.Mechanism, Epsilon: s.Release.Epsilon, Delta: s.Release.Delta,
+		ModelID: s.Model.ID(), Settings: s.Facts(), Seed: o.Seed, Confidence: Confidence,
+		Findings: []string{}, // an array in JSON
 	}
+	sum := newChecks()
+	r.Checks = sum.list()
+	hits, misses := int64(0), int64(0)
+	for _, d := range duels {
+		for i, c := range d.checks.list() {
+			r.Checks[i].add(c)
+		}
+		hits, misses = hits+d.hits, misses+d.misses
+		r.Records, r.Situations = r.Records+d.records, r.Situations+d.situations
+	}
+	r.Bound = Bound{
+		Epsilon: min(epsilonLowerBound(hits, misses, 1-Confidence), math.MaxFloat64),
+		Hits:    hits, Misses: misses,
+	}
+	if sum.attack.Trials = hits + misses; r.Bound.Epsilon > r.Epsilon {
+		sum.attack.fail("the true ε is at least %.4f", r.Bound.Epsilon)
+	}
+	for _, c := range r.Checks {
+		if c.Failures > 0 {
+			r.Findings = append(r.Findings, c.finding())
+		}
+	}
+	r.Passed = len(r.Findings) == 0
+	return r
 }
 
-func newPlan(start Maker, s Settings, o Options) (*plan, error) {
+// add adds what another goroutine has counted.
+func (c *Check) add(o *Check) {
+	c.Trials += o.Trials
+	failures := c.Failures + o.Failures
+	for _, detail := range o.Details {
+		c.fail("%s", detail)
+	}
+	c.Failures = failures
+}
+
+// finding describes the failures of a check.
+func (c *Check) finding() string {
+	return fmt.Sprintf("%s: %d of %d trials (%s)", c.Name, c.Failures, c.Trials,
+		strings.Join(c.Details, "; "))
+}
+
+// prepared returns settings with their defaults and an audit's own key. It refuses what no theorem
+// of mechanism/PROOFS.md covers.
+func prepared(s Settings, seed uint64) (Settings, error) {
 	// The key is parsed as from a key file: under a key that is known to be a seed's, records say
 	// that they are not private.
-	key, err := noise.ParseKey(noise.KeyFromSeed(o.Seed).Reveal())
+	key, err := noise.ParseKey(noise.KeyFromSeed(seed).Reveal())
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	s.Key, s.Streams = key, nil
 	given, err := mechanism.NewSanitizer(s.Model, noise.NewKeyed(s.Key), s.Release)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	if s.Model.Grid.Cells() < 2 {
-		return nil, errors.New("the map has no more than one place: train a model with smaller " +
-			"cells; one place is all that --delta and the codebook leave of it")
+		return s, errors.New("the map has no more than one place: train a model with smaller cells")
 	}
 	s.Release = given.Options()
-	if r := s.Release; r.Mechanism != law.Lattice && !s.coded() ||
+	if r := s.Release; r.Mechanism != law.Lattice && r.Mechanism != law.Codebook ||
 		r.Inference != mechanism.InferenceSurrogate {
-		return nil, fmt.Errorf("%s with %s inference has no proof to contradict: audit codebook "+
+		return s, fmt.Errorf("%s with %s inference has no proof to contradict: audit codebook "+
 			"or lattice", r.Mechanism, r.Inference)
 	}
-	plain, err := mechanism.NewSanitizer(s.Model, noise.NewKeyed(s.Key), PlainRules(s.Release))
-	if err != nil {
-		return nil, err
-	}
-	const someDay = 1_700_000_000_000 // an arbitrary recent time
-	p := &plan{
-		start: start, settings: s, plain: plain.Options(), sizes: o.Sizes, seed: o.Seed,
-	}
-	p.hours, err = hours.New(s.Release.Hours)
-	p.firstStep = p.open(s.Model.StepAt(someDay))
-	return p, err
+	return s, nil
 }
 
-// meet finds the situations: those of forced shapes, and those that users meet who move.
-func meet(ctx context.Context, p *plan, o Options, r *Report) error {
-	scout, err := newScout(p)
-	if err != nil {
-		return err
-	}
-	if o.Traces != nil {
-		err = scout.follow(ctx, o.Traces)
-	} else {
-		err = scout.simulate(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	r.Met, r.Visits, r.Simulated = len(scout.seen), scout.visits, o.Traces == nil
-	if len(scout.kept) == 0 && p.sizes.Visits > 0 {
-		return errors.New("no location set or codebook of more than one place was met: give " +
-			"longer traces with --in, a larger --epsilon, or a smaller --delta")
-	}
-	forced, err := forcedSituations(p)
-	p.situations = append(forced, scout.kept...)
-	return err
+// rngOf returns the randomness of a part of an audit, which depends on the seed and the part alone.
+func rngOf(seed uint64, kind string, number int) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "geodither audit of the service, %s %d", kind, number)
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// scout follows users who move through their releases, and keeps a few of the different situations
-// that it meets, at random.
-type scout struct {
-	plan   *plan
-	walker *walker
-	states map[string][]byte // of the users
-	seen   map[string]bool   // situations, by what determines the law
-	kept   []situation
-	visits int
-}
-
-// mostScouted bounds the situations that are kept.
-const mostScouted = 4
-
-func newScout(p *plan) (*scout, error) {
-	s := p.settings
-	s.Release = p.plain
-	w, err := newWalker(p.start, s, p.rng("scout", 0))
-	return &scout{
-		plan: p, walker: w, states: map[string][]byte{}, seen: map[string]bool{},
-	}, err
-}
-
-// visit takes one fix of a user. A late one and another one of the same step are left out; then
-// fresh is false.
-func (s *scout) visit(user string, step int64, cell grid.Cell) (fresh bool, err error) {
-	w, m, before := s.walker, s.walker.settings.Model, s.states[user]
-	var state mechanism.State
-	if err := state.DecodeBinary(before); err != nil || state.Started && step <= state.Step {
-		return false, err
+// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
+// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
+// guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
+// at least.
+//
+// Guarantee: under ε-differential privacy a release that leads to a guess is at most e^ε times as
+// likely to be a hit as a miss, so given the number of guesses the hits are binomial with a
+// probability q ≤ e^ε/(1+e^ε). The lower bound of Clopper and Pearson (1934, doi
+// 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
+// exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
+// both probabilities, and the whole of α with it.
+func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
+	if hits == 0 {
+		return 0
 	}
-	if state.Started {
-		if err := s.consider(before, step); err != nil {
-			return false, err
-		}
+	q := math.Pow(alpha, 1/float64(hits)) // the quantile for no miss
+	if misses > 0 {
+		q = distuv.Beta{Alpha: float64(hits), Beta: float64(misses) + 1}.Quantile(alpha)
 	}
-	effect, err := w.feed(fix(m.Grid, user, step*m.Step.Milliseconds(), cell, w.rng), before)
-	s.states[user] = effect.State
-	s.visits++
-	return true, err
-}
-
-// consider decides whether to keep the situation that comes with a step.
-func (s *scout) consider(before []byte, step int64) error {
-	law, err := s.walker.observer.law(before, step)
-	if err != nil || !law.tells() || s.seen[lawFacts(law)] {
-		return err
-	}
-	s.seen[lawFacts(law)] = true
-	slot := len(s.kept)
-	if slot < mostScouted {
-		s.kept = append(s.kept, situation{})
-	} else if slot = s.walker.rng.IntN(len(s.seen)); slot >= mostScouted {
-		return nil
-	}
-	at := situation{
-		name: fmt.Sprintf("met %d", slot+1), settings: s.walker.settings, state: before,
-		step: step, scouted: true, users: s.plan.sizes.Shapes,
-	}
-	at.law, err = lawOf(&at)
-	s.kept[slot] = at
-	return err
-}
-
-// mostOfAUser is how many steps of one user are followed: no user is to have all location sets.
-const mostOfAUser = 200
-
-// follow sends the fixes of traces past the scout.
-func (s *scout) follow(ctx context.Context, reader *traces.Reader) error {
-	m, seen := s.plan.settings.Model, map[string]int{}
-	for fix, err := range reader.Fixes() {
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		if seen[fix.UserID] == mostOfAUser {
-			continue
-		}
-		cell := m.Grid.Locate(fix.Latitude, fix.Longitude)
-		fresh, err := s.visit(fix.UserID, m.StepAt(fix.Timestamp), cell)
-		if err != nil {
-			return err
-		}
-		if fresh {
-			seen[fix.UserID]++
-		}
-		if s.visits >= s.plan.sizes.Visits {
-			break
-		}
-	}
-	return nil
-}
-
-// simulate sends vehicles past the scout that move by the model, at times in which releases may be
-// drawn.
-func (s *scout) simulate(ctx context.Context) error {
-	const vehicles = 20
-	for v := range vehicles {
-		walker := trial.NewWalker(s.plan.settings.Model, s.walker.rng)
-		step := s.plan.moments(v).next()
-		for range s.plan.sizes.Visits / vehicles {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if _, err := s.visit(userName("simulated", v), step, walker.Cell); err != nil {
-				return err
-			}
-			walker.Move(step)
-			step = s.plan.open(step + 1)
-		}
-	}
-	return nil
-}
-
-// do runs all jobs.
-func do(ctx context.Context, p *plan, o Options) ([]*result, error) {
-	jobs := slices.Concat(ruleJobs(p), walkJobs(p), crowdJobs(p), factJobs(p), exponentJobs(p))
-	jobs = append(jobs, job{4 * dayUsers, func() (*result, error) { return days(p) }})
-	total := int64(0)
-	for _, j := range jobs {
-		total += int64(j.records)
-	}
-	results := make([]*result, len(jobs))
-	pool := parallel.Pool{
-		Workers: o.Workers, Size: func(n int) int64 { return int64(jobs[n].records) },
-		Progress: func(done int64) error {
-			if o.Progress == nil {
-				return ctx.Err()
-			}
-			return o.Progress(done, total)
-		},
-	}
-	return results, pool.Each(len(jobs), func(n int) (err error) {
-		results[n], err = jobs[n].do()
-		return err
-	})
+	return max(math.Log(q/(1-q)), 0)
 }

@@ -148,7 +148,7 @@ func faultsOfCodebooks() []fault {
 	}
 }
 
-// faultsFromAnother are of another attack. Other tests find what the audit misses.
+// faultsFromAnother are of another attack. Other tests find what a probe misses.
 func faultsFromAnother() []fault {
 	return []fault{
 		{
@@ -158,7 +158,7 @@ func faultsFromAnother() []fault {
 			}),
 		},
 		{
-			name: "the own vote in 3 % of releases", sizes: Sizes{Users: DefaultDraws},
+			name: "the own vote in 3 % of releases", sizes: Sizes{Users: wholeDraws},
 			plant: answered(func(r *redraw) grid.Point {
 				if noise.Uniform(r.source) < .03 {
 					return r.law.code.places[r.vote]
@@ -168,7 +168,7 @@ func faultsFromAnother() []fault {
 		},
 		{
 			name: "3 % of the votes are for the second nearest code " +
-				"point", sizes: Sizes{Users: DefaultDraws},
+				"point", sizes: Sizes{Users: wholeDraws},
 			plant: answered(func(r *redraw) grid.Point {
 				ranks := r.law.code.ranks(r.vote)
 				if noise.Uniform(r.source) < .03 && len(ranks) > 1 {
@@ -176,13 +176,13 @@ func faultsFromAnother() []fault {
 				}
 				return r.own
 			}),
-			missed: "of 131,072 draws the audit finds the own vote in 3 % of releases, and " +
+			missed: "of 131,072 draws a probe finds the own vote in 3 % of releases, and " +
 				"neither in 1 % nor this; TestCodebookLaw finds it",
 		},
 	}
 }
 
-// faultsFromOutside are the six that an attack from outside planted and an earlier audit missed.
+// faultsFromOutside are the six that an attack from outside planted, and that were missed before.
 func faultsFromOutside() []fault {
 	own := func(where func(r *redraw) bool) func(Maker) Maker {
 		return answered(func(r *redraw) grid.Point {
@@ -218,7 +218,7 @@ func faultsFromOutside() []fault {
 		},
 		{
 			name: "streams of 32 bits of seed", plant: seedOf(32),
-			sizes: Sizes{Streams: DefaultSizes.Streams},
+			sizes: Sizes{Streams: wholeStreams},
 		},
 		{
 			name: "one key for all days", sizes: Sizes{Users: 64}, quick: true,

@@ -16,15 +16,15 @@ import (
 type fault struct {
 	name  string
 	plant func(Maker) Maker
-	// missed says why the default audit does not find it; empty means that it does.
+	// missed says why a whole probe does not find it; empty means that it does.
 	missed string
-	// sizes are those of a small audit that finds it, or of the part of the default audit that
-	// comes nearest to it.
+	// sizes are those of a small probe that finds it, or of the part of a whole one that comes
+	// nearest to it.
 	sizes Sizes
-	// example means that a review of the audit named this fault.
+	// example means that a review named this fault.
 	example bool
 	group   string
-	// settings are what it is planted under; nil: townSettings.
+	// settings are what it is planted under, with the rules of ruled.
 	settings func(tb testing.TB) Settings
 	// quick faults are planted in every run of the tests.
 	quick bool
@@ -38,13 +38,13 @@ func example(f fault) fault {
 // faults are all that are planted: the table of mechanism/PROOFS.md has them in this order.
 func faults() []fault {
 	return slices.Concat(
-		grouped("records", bytesSizes, nil, faultsOfRecords()),
-		grouped("the border of the map", bytesSizes, nil, faultsOfBorder()),
-		grouped("states", bytesSizes, nil, faultsOfStates()),
-		grouped("rules", rulesSizes, nil, faultsOfRules()),
-		grouped("the law of the noise", lawSizes, nil, faultsOfLaw()),
-		grouped("location sets", lawSizes, nil, faultsOfSets()),
-		grouped("streams", factSizes, nil, faultsOfStreams()),
+		grouped("records", bytesSizes, townSettings, faultsOfRecords()),
+		grouped("the border of the map", bytesSizes, townSettings, faultsOfBorder()),
+		grouped("states", bytesSizes, townSettings, faultsOfStates()),
+		grouped("rules", rulesSizes, townSettings, faultsOfRules()),
+		grouped("the law of the noise", lawSizes, townSettings, faultsOfLaw()),
+		grouped("location sets", lawSizes, townSettings, faultsOfSets()),
+		grouped("streams", factSizes, townSettings, faultsOfStreams()),
 		grouped("the codebook", codeSizes, coded, faultsOfCodebooks()),
 		grouped("an attack from outside", codeSizes, coded, faultsFromOutside()),
 		grouped("another attack", codeSizes, coded, faultsFromAnother()),
@@ -73,9 +73,7 @@ func grouped(
 		if all[i].sizes == (Sizes{}) {
 			all[i].sizes = sizes
 		}
-		if all[i].settings == nil {
-			all[i].settings = settings
-		}
+		all[i].settings = settings
 	}
 	return all
 }
@@ -342,7 +340,7 @@ func faultsOfLaw() []fault {
 		}),
 		{
 			name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11),
-			sizes: Sizes{Users: DefaultDraws},
+			sizes: Sizes{Users: wholeDraws},
 		},
 		{name: "the nearer of two draws", plant: drawn(func(r *redraw) grid.Point {
 			first, second, k := r.honest(), r.again(), r.hull()
@@ -351,7 +349,10 @@ func faultsOfLaw() []fault {
 			}
 			return first
 		})},
-		{name: "directions uniform on K's perimeter", plant: drawn(perimeter)},
+		{
+			name: "directions uniform on K's perimeter", plant: drawn(perimeter),
+			sizes: Sizes{Users: 1 << 13, Shapes: 2048},
+		},
 		{name: "lines get noise on one side only", plant: drawn(func(r *redraw) grid.Point {
 			z := r.honest()
 			if x, y := r.noise(z); r.hull().dim() == 1 {
@@ -375,7 +376,7 @@ func faultsOfLaw() []fault {
 		},
 		{
 			name: "a tail that is cut at a norm of 14/ε (.001 %)", plant: cut(14),
-			sizes: Sizes{Users: DefaultDraws},
+			sizes: Sizes{Users: wholeDraws},
 			missed: "two of 131,072 releases should lie there, so none is no wonder; the proof " +
 				"covers tails (Theorem 1), draws cannot",
 		},
@@ -384,7 +385,7 @@ func faultsOfLaw() []fault {
 			plant: stretched(2, func(r *redraw) bool {
 				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).
 					Uint64()%1000 == 0
-			}), sizes: Sizes{Users: DefaultDraws},
+			}), sizes: Sizes{Users: wholeDraws},
 		},
 	}
 }
@@ -476,7 +477,7 @@ func faultsOfStreams() []fault {
 		},
 		{
 			name: "streams of 48 bits of seed", plant: seedOf(48),
-			sizes: Sizes{Streams: DefaultSizes.Streams},
+			sizes: Sizes{Streams: wholeStreams},
 			missed: "262,144 streams have a ten-thousandth of a collision; the key's streams " +
 				"have 256 bits, and the code is short",
 		},

@@ -63,7 +63,7 @@ func TestExponents(t *testing.T) {
 		{"another likelihood", "likelihood", coded, func(l *stated) { l.code.other *= 1.001 }},
 		{"another vote", "votes", coded, func(l *stated) { l.code.points[0].X += law.CodeSteps }},
 	} {
-		p, err := newPlan(Engine, c.settings(t), Options{Seed: 3, Sizes: Sizes{Users: 1}})
+		p, err := newPlan(Engine, c.settings(t), Sizes{Users: 1}, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestExponents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := newChecks()
+		checks := newProbeChecks()
 		c.spoil(all[0].law)
 		exponents(all[0].law, &checks.exponents, p.rng("exponents", 0))
 		found := strings.Join(checks.exponents.Details, "; ")

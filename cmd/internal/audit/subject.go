@@ -12,7 +12,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -68,9 +67,6 @@ func (s Settings) encoding() schemas.Encoding {
 	}
 	return s.Encoding
 }
-
-// coded says that the settings have codebooks.
-func (s Settings) coded() bool { return s.Release.Mechanism == law.Codebook }
 
 // Fix is one raw record. Its place is secret; everything else is public.
 type Fix struct {
@@ -216,5 +212,3 @@ func placed(f Fix, g *grid.Grid, cell grid.Cell, rng *rand.Rand) Fix {
 	other.KafkaMS, other.Offset = f.KafkaMS, f.Offset
 	return other
 }
-
-func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }

@@ -22,13 +22,6 @@ type Lateness struct {
 	Seconds float64                        // their sum
 }
 
-// LatenessBounds returns the buckets' upper bounds; the last bucket has none. The caller
-// owns the slice.
-func LatenessBounds() []time.Duration {
-	bounds := latenessBounds
-	return bounds[:]
-}
-
 // Add counts one fix.
 func (l *Lateness) Add(latenessMS int64) {
 	bucket := 0

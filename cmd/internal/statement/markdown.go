@@ -175,9 +175,9 @@ func audited(m audit.Report) string {
 	if m.Time != nil {
 		at = "on " + stamp(*m.Time)
 	}
-	text := fmt.Sprintf("An audit %s, of model %s on %s, %s. With confidence %s the odds of a "+
+	text := fmt.Sprintf("An audit %s, of model %s, %s. With confidence %s the odds of a "+
 		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows.",
-		at, m.ModelID, traces(m), verdict, number(m.Confidence),
+		at, m.ModelID, verdict, number(m.Confidence),
 		atLeast(math.Exp(m.Bound.Epsilon)), atLeast(m.Bound.Epsilon), power(m.Epsilon))
 	return text + " Command: " + code(m.Again)
 }

@@ -583,8 +583,8 @@ func (s *service) report(sheet *Sheet) audit.Report {
 		Mechanism: sheet.Release.Mechanism, Epsilon: sheet.Release.Epsilon,
 		Delta: sheet.Release.Delta, ModelID: s.model.ID(), Records: 500_000, Confidence: .999,
 		Bound: audit.Bound{Epsilon: 1.98765}, Passed: true, Findings: []string{},
-		Settings:  audit.Settings{Release: sheet.Release}.Facts(),
-		Simulated: true, Again: "geodither audit -c geodither.yml", Program: "geodither v1",
+		Settings: audit.Settings{Release: sheet.Release}.Facts(),
+		Again:    "geodither audit -c geodither.yml", Program: "geodither v1",
 		Time: &noon,
 	}
 }
@@ -603,7 +603,7 @@ func TestMeasured(t *testing.T) {
 	sheet := s.sheet()
 	s.ok(sheet.AddAudit(s.saved(s.report(sheet))))
 	failed := s.report(sheet)
-	failed.Passed, failed.Findings, failed.Simulated = false, []string{"too much"}, false
+	failed.Passed, failed.Findings = false, []string{"too much"}
 	failed.Time, failed.Program = nil, ""
 	s.ok(sheet.AddAudit(s.saved(failed)))
 	text, markdown, values := s.both(sheet)
@@ -617,9 +617,9 @@ func TestMeasured(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"on 2026-11-23T12:00:00Z", "simulated traces", "found nothing against the guarantee",
+		"on 2026-11-23T12:00:00Z", "found nothing against the guarantee",
 		"at least 7.2983 (true ε at least 1.9876), of 7.39 that ε allows",
-		"did not pass: 1 finding, such as: too much", "the traces that the command names",
+		"did not pass: 1 finding, such as: too much",
 		"at a time that the report does not say",
 	} {
 		if !strings.Contains(flat(markdown), want) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
@@ -406,12 +405,6 @@ func retention(s *Sheet) string {
 	return fmt.Sprintf(`The brokers decide how long records are kept: "geodither doctor -c FILE"
 shows it. The changelog is compacted, so the state and the account of a user stay in %s until they
 are erased, and each instance keeps a copy in its folder "%s".`, s.Topics.Changelog, s.StateDir)
-}
-
-// traces says on which traces an audit was made.
-func traces(m audit.Report) string {
-	return either(m.Simulated, "simulated traces, of vehicles that move as the model says",
-		"the traces that the command names")
 }
 
 // Texts that are the same in all statements.

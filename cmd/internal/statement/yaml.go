@@ -208,7 +208,6 @@ func measured(s *Sheet) string {
     at: ` + at + `
     program: ` + either(m.Program != "", quote(m.Program), unsaid) + `
     model: ` + quote(m.ModelID) + `
-    data: ` + quote(traces(m)) + `
     passed: ` + fmt.Sprint(m.Passed) + `
     findings: ` + fmt.Sprint(len(m.Findings)) + `
     epsilon_at_least: ` + atLeast(m.Bound.Epsilon) + `

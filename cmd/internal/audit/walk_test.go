@@ -43,9 +43,17 @@ func received(given engine.Input, run int) engine.Input {
 	return given
 }
 
+// walkJobs are long runs with a release in every step, and a quarter as many under the given
+// intervals, hours and budgets.
 func walkJobs(p *plan) (all []job) {
 	for i := range p.sizes.Vehicles {
-		all = append(all, job{4 * p.steps(), func() (*result, error) { return vehicle(p, i) }})
+		all = append(all, func() (*result, error) { return vehicle(p, i, p.plain) })
+	}
+	for i := range (p.sizes.Vehicles + 3) / 4 {
+		number := p.sizes.Vehicles + i
+		all = append(all, func() (*result, error) {
+			return vehicle(p, number, p.settings.Release)
+		})
 	}
 	return all
 }
@@ -56,7 +64,7 @@ type walker struct {
 	subject  Subject
 	observer *observer
 	rng      *rand.Rand
-	checks   *checks
+	checks   *probeChecks
 	draws    []draw
 }
 
@@ -67,7 +75,7 @@ func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
 	}
 	observer, err := newObserver(s)
 	return &walker{
-		settings: s, subject: subject, observer: observer, rng: rng, checks: newChecks(),
+		settings: s, subject: subject, observer: observer, rng: rng, checks: newProbeChecks(),
 	}, err
 }
 
@@ -108,10 +116,10 @@ func (w *walker) read(law *stated, cell grid.Cell, before []byte, got Effect, us
 // vehicle is one long run: a user who moves as the model says. Every fourth user jumps anywhere, so
 // that drift happens. Each record and state is compared with the observer's. Runs start at all
 // hours of the day, two of them together.
-func vehicle(p *plan, number int) (*result, error) {
+func vehicle(p *plan, number int, rules mechanism.Options) (*result, error) {
 	rng := p.rng("vehicle", number)
 	s := p.settings
-	s.Release, s.Publish, s.Input = p.plain, published(s.Publish, number), received(s.Input, number)
+	s.Release, s.Publish, s.Input = rules, published(s.Publish, number), received(s.Input, number)
 	w, err := newWalker(p.start, s, rng)
 	if err != nil {
 		return nil, err
@@ -397,7 +405,8 @@ func (w *walker) places(f Fix, before []byte, law *stated) error {
 		if err != nil {
 			return err
 		}
-		effect, err := w.feed(w.anyTime(placed(f, g, law.twin(w.rng, cell), w.rng)), before)
+		twin := placed(f, g, law.twin(w.rng, cell), w.rng)
+		effect, err := w.feed(anyTime(w.settings, twin, w.rng), before)
 		if err != nil {
 			return err
 		}
@@ -411,18 +420,6 @@ func (w *walker) places(f Fix, before []byte, law *stated) error {
 
 // placesEach is the number of cells that are compared with others at a time.
 const placesEach = 4
-
-// anyTime moves the times of a fix within their steps if records do not carry the times.
-func (w *walker) anyTime(f Fix) Fix {
-	if w.settings.Publish.Timestamp != engine.TimestampStep {
-		return f
-	}
-	stepMS := w.settings.Model.Step.Milliseconds()
-	within := w.rng.Int64N(stepMS)
-	f.Timestamp += within - f.Timestamp%stepMS
-	f.KafkaMS += within - f.KafkaMS%stepMS
-	return f
-}
 
 // retry tests that another instance, which knows nothing of the records in between, gives the same
 // bytes.

@@ -2,15 +2,15 @@ package audit
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
-// Sizes say how much an audit tests.
+// Sizes say how much a probe tests.
 type Sizes struct {
 	Users     int // releases from the first forced location set
 	Shapes    int // releases from each other location set
@@ -22,7 +22,7 @@ type Sizes struct {
 	Visits    int // records of users who are followed for location sets
 }
 
-// plan is what the jobs of an audit share. None of it changes once they run.
+// plan is what the jobs of a probe share. None of it changes once they run.
 type plan struct {
 	start      Maker
 	settings   Settings          // with the given rules of release
@@ -43,15 +43,12 @@ func (p *plan) steps() int {
 	return p.sizes.Steps
 }
 
-// job is a part of an audit that runs by itself, on instances of its own.
-type job struct {
-	records int // that it feeds, roughly
-	do      func() (*result, error)
-}
+// job is a part of a probe that runs by itself, on instances of its own.
+type job func() (*result, error)
 
 // result is what one job has found.
 type result struct {
-	checks *checks
+	checks *probeChecks
 	walk   []draw // of a long run
 
 	situation int // of a crowd, whose releases are the pool
@@ -64,11 +61,7 @@ type result struct {
 }
 
 // rng returns the randomness of a job, which depends on the seed and the job alone.
-func (p *plan) rng(kind string, number int) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "geodither audit of the service, %s %d", kind, number)
-	return rand.New(rand.NewPCG(p.seed, h.Sum64()))
-}
+func (p *plan) rng(kind string, number int) *rand.Rand { return rngOf(p.seed, kind, number) }
 
 // situation is what everybody knows before a release, and the law that follows from it.
 type situation struct {
@@ -130,3 +123,8 @@ func (p *plan) open(step int64) int64 {
 	}
 	return step
 }
+
+// coded says that the settings have codebooks.
+func (s Settings) coded() bool { return s.Release.Mechanism == law.Codebook }
+
+func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }

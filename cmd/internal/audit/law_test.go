@@ -313,20 +313,8 @@ func (c *codebook) find(z grid.Point) (j int, ok bool) {
 	return j, j >= 0
 }
 
-// vote returns the index of the code point that is nearest to a cell's centre, the first among
-// equals. O(points).
-func (c *codebook) vote(x grid.Cell) int {
-	at := convex.Lattice{
-		X: law.CodeSteps * int64(c.grid.Column(x)), Y: law.CodeSteps * int64(c.grid.Row(x)),
-	}
-	best, least := 0, int64(math.MaxInt64)
-	for j, p := range c.points {
-		if d := p.Sub(at); convex.Dot(d, d) < least {
-			best, least = j, convex.Dot(d, d)
-		}
-	}
-	return best
-}
+// vote returns the index of the code point that a cell votes for.
+func (c *codebook) vote(x grid.Cell) int { return nearestPoint(c.grid, c.points, x) }
 
 // law returns the stated probabilities of all code points for a cell.
 func (c *codebook) law(x grid.Cell) []float64 {

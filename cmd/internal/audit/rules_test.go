@@ -17,7 +17,7 @@ const (
 	coarseDelta   = .2
 )
 
-// coarse returns the options under which the audit looks for equal releases.
+// coarse returns the options under which a probe looks for equal releases.
 func coarse(o mechanism.Options) mechanism.Options {
 	scale := coarseEpsilon / o.Epsilon
 	if o.Mechanism != law.Codebook {
@@ -30,17 +30,17 @@ func coarse(o mechanism.Options) mechanism.Options {
 	return o
 }
 
-// PlainRules returns the options with a release in every step.
-func PlainRules(o mechanism.Options) mechanism.Options {
+// plainRules returns the options with a release in every step.
+func plainRules(o mechanism.Options) mechanism.Options {
 	o.ReleaseInterval, o.Between, o.Budget, o.Hours = 0, "", mechanism.Budget{}, nil
 	return o
 }
 
-// variants returns the rules that the audit tries, the given ones first.
+// variants returns the rules that a probe tries, the given ones first.
 func variants(given mechanism.Options) []mechanism.Options {
 	var all []mechanism.Options
 	with := func(change func(o *mechanism.Options)) {
-		o := PlainRules(coarse(given))
+		o := plainRules(coarse(given))
 		change(&o)
 		all = append(all, o)
 	}
@@ -69,16 +69,16 @@ func variants(given mechanism.Options) []mechanism.Options {
 // ruleVariants is the number of variants.
 const ruleVariants = 9
 
-// duel is two instances with two truths and one public history.
-type duel struct {
+// truths are two instances with two truths and one public history.
+type truths struct {
 	*walker         // the first instance; its observer serves both
 	other   Subject // the second instance
 	streams [2]*seeded
 	seed    uint64
 }
 
-func newDuel(p *plan, o mechanism.Options, rng *rand.Rand) (*duel, error) {
-	d := &duel{streams: [2]*seeded{{}, {}}}
+func newTruths(p *plan, o mechanism.Options, rng *rand.Rand) (*truths, error) {
+	d := &truths{streams: [2]*seeded{{}, {}}}
 	s := p.settings
 	s.Release, s.Streams = o, d.streams[0]
 	var err error
@@ -92,9 +92,7 @@ func newDuel(p *plan, o mechanism.Options, rng *rand.Rand) (*duel, error) {
 
 func ruleJobs(p *plan) (all []job) {
 	for i := range ruleVariants {
-		all = append(all, job{
-			60 * p.sizes.RuleSteps, func() (*result, error) { return rulesOf(p, i) },
-		})
+		all = append(all, func() (*result, error) { return rulesOf(p, i) })
 	}
 	return all
 }
@@ -104,7 +102,7 @@ func ruleJobs(p *plan) (all []job) {
 // everything else about the next record must be equal too.
 func rulesOf(p *plan, variant int) (*result, error) {
 	rng := p.rng("rules", variant)
-	d, err := newDuel(p, variants(p.settings.Release)[variant], rng)
+	d, err := newTruths(p, variants(p.settings.Release)[variant], rng)
 	if err != nil {
 		return nil, err
 	}
@@ -146,26 +144,8 @@ func closing(p *plan) int64 {
 	return step - int64(p.sizes.RuleSteps/2)
 }
 
-// publicSchedule returns the step of the next fix: mostly the next step, but sometimes the same
-// step, the one before, or one after a gap. It moves step to the latest.
-func publicSchedule(rng *rand.Rand, step *int64, maxGap int) int64 {
-	switch n := rng.IntN(32); {
-	case n < 4:
-		return *step
-	case n < 6:
-		return *step - 1
-	case n < 9:
-		*step += 2 + rng.Int64N(3)
-	case n == 9:
-		*step += int64(maxGap) + 3
-	default:
-		*step++
-	}
-	return *step
-}
-
 // record feeds one fix to both instances, and returns the effect from which the history continues.
-func (d *duel) record(fixes [2]Fix, before []byte) (Effect, error) {
+func (d *truths) record(fixes [2]Fix, before []byte) (Effect, error) {
 	var effects [2]Effect
 	for side := range effects {
 		var err error
@@ -195,7 +175,7 @@ const mostDraws = 160
 
 // force draws until both truths have had the same release, and compares everything else. If that
 // never happens it compares nothing.
-func (d *duel) force(fixes [2]Fix, before []byte, effects [2]Effect) (Effect, error) {
+func (d *truths) force(fixes [2]Fix, before []byte, effects [2]Effect) (Effect, error) {
 	var known [2]map[grid.Point]Effect
 	for side := range known {
 		known[side] = map[grid.Point]Effect{}
@@ -222,7 +202,7 @@ func (d *duel) force(fixes [2]Fix, before []byte, effects [2]Effect) (Effect, er
 	return effects[0], nil
 }
 
-func (d *duel) feedSide(side int, f Fix, before []byte) (Effect, error) {
+func (d *truths) feedSide(side int, f Fix, before []byte) (Effect, error) {
 	d.seed++
 	d.streams[side].seed = d.seed
 	if side == 0 {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -22,7 +21,7 @@ type test struct {
 	p     float64
 }
 
-// tests collects tests. Their number depends on the sizes of the audit alone.
+// tests collects tests. Their number depends on the sizes of the probe alone.
 type tests struct{ all []test }
 
 func (t *tests) add(check *Check, p float64, format string, args ...any) {
@@ -270,8 +269,8 @@ func (k *hull) area() float64 {
 const attackShare = .25
 
 // judge combines the results, in the order of the jobs, and makes the statistical tests.
-func judge(p *plan, r *Report, all []*result, alpha float64) {
-	sum := newChecks()
+func judge(p *plan, r *probed, all []*result, alpha float64) {
+	sum := newProbeChecks()
 	var (
 		t       tests
 		walk    []draw
@@ -289,7 +288,7 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 		if one.changed != "" {
 			sum.streams.Trials += int64(len(one.pairs))
 			if len(one.pairs) < leastClass {
-				r.Untested = append(r.Untested, one.changed)
+				r.untested = append(r.untested, one.changed)
 			}
 			t.together(&sum.streams, one.pairs, "noise does not depend on the %s", one.changed)
 		}
@@ -312,107 +311,25 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 	t.by(&sum.periods, pools[0], "user %d", func(d *draw) int64 { return int64(d.user) })
 	t.byHour(&sum.periods, p.situations[0].name, pools[0])
 	t.judge(alpha * (1 - attackShare))
-	attack(p, r, sum, guesses, alpha*attackShare)
+	attack(r, sum, guesses, alpha*attackShare)
 	if telling(p) == nil {
-		r.Untested = []string{"every fact"}
+		r.untested = []string{"every fact"}
 	}
-	r.Records, r.Tests = sum.fed, len(t.all)
-	powers(p, sum, walk, len(shifts))
-	r.Checks = sum.list()
-	r.find()
+	r.records, r.tests, r.checks = sum.fed, len(t.all), sum.list()
 }
 
 // attack bounds the true ε from below: by the guesses in all situations together, and in each.
-func attack(p *plan, r *Report, sum *checks, guesses [][2]int64, alpha float64) {
+func attack(r *probed, sum *probeChecks, guesses [][2]int64, alpha float64) {
 	var pooled [2]int64
 	each := alpha / float64(len(guesses)+1)
-	for i, at := range p.situations {
-		pooled[0], pooled[1] = pooled[0]+guesses[i][0], pooled[1]+guesses[i][1]
-		bound := bounded(guesses[i], each)
-		r.Situations = append(r.Situations, at.describe(bound))
-		r.Bound.raise(bound, at.name)
+	for _, g := range guesses {
+		pooled[0], pooled[1] = pooled[0]+g[0], pooled[1]+g[1]
 	}
-	sum.attack.Trials = pooled[0] + pooled[1]
-	r.Bound.raise(bounded(pooled, each), "all together")
-	if r.Bound.Epsilon > r.Epsilon {
+	for _, g := range append(guesses, pooled) {
+		r.bound = max(r.bound, epsilonLowerBound(g[0], g[1], each))
+	}
+	if sum.attack.Trials = pooled[0] + pooled[1]; r.bound > r.epsilon {
 		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least "+
-			"%.4f (%s)", r.Bound.Epsilon, r.Bound.Situation)
+			"%.4f", r.bound)
 	}
-}
-
-// bounded returns the lower bound on ε that guesses give.
-func bounded(guesses [2]int64, alpha float64) Bound {
-	return Bound{
-		Epsilon: min(epsilonLowerBound(guesses[0], guesses[1], alpha), math.MaxFloat64),
-		Hits:    guesses[0], Misses: guesses[1],
-	}
-}
-
-// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
-// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
-// guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
-// at least.
-//
-// Guarantee: under ε-differential privacy a release that leads to a guess is at most e^ε times as
-// likely to be a hit as a miss, so given the number of guesses the hits are binomial with a
-// probability q ≤ e^ε/(1+e^ε). The lower bound of Clopper and Pearson (1934, doi
-// 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
-// exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
-// both probabilities, and the whole of α with it.
-func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
-	if hits == 0 {
-		return 0
-	}
-	q := math.Pow(alpha, 1/float64(hits)) // the quantile for no miss
-	if misses > 0 {
-		q = distuv.Beta{Alpha: float64(hits), Beta: float64(misses) + 1}.Quantile(alpha)
-	}
-	return max(math.Log(q/(1-q)), 0)
-}
-
-// powers describes what the checks would have found.
-func powers(p *plan, c *checks, walk []draw, noises int) {
-	same := "any such difference in what was compared"
-	for _, check := range c.list() {
-		check.Power = same
-	}
-	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
-	c.rules.Power = fmt.Sprintf(
-		"any rule that comes to another result in one of these records, under %d sets of rules",
-		ruleVariants)
-	c.equal.Power = same + "; releases are made equal at ε = 2"
-	c.inference.Power = "posteriors that are off by 10⁻³"
-	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
-	const quantile = 6
-	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
-	for i := range walk {
-		moved += walk[i].moves
-	}
-	off := 100 * quantile / math.Sqrt(2*n)
-	if p.settings.coded() {
-		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
-		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
-	}
-	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
-		"%.1g of the releases of the first situation lie", off, tails,
-		18/float64(max(p.sizes.Users, 1)))
-	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
-		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
-		longestPeriod, releasesEach)
-	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
-	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
-		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
-	c.attack.Power = "what tells the farthest two places of a situation apart"
-}
-
-// find turns failed checks into findings.
-func (r *Report) find() {
-	r.Findings = []string{} // an array in JSON
-	for _, c := range r.Checks {
-		if c.Failures > 0 {
-			r.Findings = append(r.Findings, fmt.Sprintf("%s: %d of %d trials (%s)", c.Name,
-				c.Failures, c.Trials, strings.Join(c.Details, "; ")))
-		}
-	}
-	r.Passed = len(r.Findings) == 0
 }

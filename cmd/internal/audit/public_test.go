@@ -13,7 +13,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// seeded is noise that depends on a seed and not on the transcript. With it an audit tries one
+// seeded is noise that depends on a seed and not on the transcript. With it a probe tries one
 // release after another for the same facts.
 type seeded struct {
 	seed uint64
@@ -176,7 +176,8 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) engine.Tally {
 // step.
 func (o *observer) lateness(f Fix) (l engine.Lateness) {
 	late := time.Duration(o.state.Step-o.settings.Model.StepAt(f.Timestamp)) * o.settings.Model.Step
-	bucket, _ := slices.BinarySearch(engine.LatenessBounds(), late)
+	_, bounds, _ := l.Buckets()
+	bucket, _ := slices.BinarySearch(bounds, late.Seconds())
 	l.Counts[bucket], l.Seconds = 1, late.Seconds()
 	return l
 }

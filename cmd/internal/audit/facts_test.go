@@ -39,9 +39,7 @@ func factJobs(p *plan) (all []job) {
 		return nil
 	}
 	for i, c := range changes(p, at) {
-		all = append(all, job{2 * p.sizes.Facts, func() (*result, error) {
-			return fact(p, at, c, i)
-		}})
+		all = append(all, func() (*result, error) { return fact(p, at, c, i) })
 	}
 	return all
 }
@@ -61,7 +59,7 @@ func telling(p *plan) *situation {
 // not released is a failure: these situations have no rule against it.
 func fact(p *plan, at *situation, c change, number int) (*result, error) {
 	rng := p.rng("fact", number)
-	r := &result{checks: newChecks(), changed: c.name}
+	r := &result{checks: newProbeChecks(), changed: c.name}
 	if c.make == nil {
 		return r, nil
 	}

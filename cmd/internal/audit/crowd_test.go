@@ -9,7 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// shape is a location set that the audit forces. New users start at the model's initial
+// shape is a location set that a probe forces. New users start at the model's initial
 // distribution, so under a model that starts on these cells they are the location set of every
 // first release. The transitions are those of the real model.
 type shape struct {
@@ -18,7 +18,7 @@ type shape struct {
 	minCells int
 }
 
-// shapes returns the sets that the audit tries. The first gets most of the users.
+// shapes returns the sets that a probe tries. The first gets most of the users.
 func shapes() []shape {
 	const unpadded = -1
 	disc := shape{name: "a disc", minCells: unpadded}
@@ -138,7 +138,7 @@ func crowdJobs(p *plan) (all []job) {
 		at := p.situations[i]
 		for part := 0; part*crowdSize < at.users; part++ {
 			c := crowd{at, i, part, min(crowdSize, at.users-part*crowdSize)}
-			all = append(all, job{c.users, func() (*result, error) { return c.release(p) }})
+			all = append(all, func() (*result, error) { return c.release(p) })
 		}
 	}
 	return all
