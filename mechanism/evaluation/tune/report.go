@@ -269,8 +269,8 @@ func (r *Result) Words() (lines []string) {
 	}
 	say("The model is learned without differential privacy from all of these traces: its readers " +
 		"learn about them, and ε does not cover that.")
-	say("What is learned of a home adds up over nights: \"geodither statement --simulate\" says " +
-		"how fast. Limit it with \"release.hours\" or a lifetime budget.")
+	say("What is learned of a home adds up over nights. Limit it with \"release.hours\" or a " +
+		"lifetime budget.")
 	return lines
 }
 
