@@ -174,12 +174,12 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 	result Result, err error,
 ) {
 	known := map[string]bool{}
-	pending := map[string]bool{}
+	waiting := map[string]bool{}
 	for p := range int32(partitions) {
 		found, err := e.partition(ctx, p)
 		for user, is := range found {
 			known[user] = true
-			pending[user] = pending[user] || is.pending
+			waiting[user] = waiting[user] || is.pending
 		}
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
@@ -194,7 +194,7 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 		switch {
 		case !known[user]:
 			result.Unknown = append(result.Unknown, i)
-		case pending[user]:
+		case waiting[user]:
 			result.Pending = append(result.Pending, i)
 		}
 	}
@@ -234,8 +234,8 @@ func (e *eraser) members(ctx context.Context) int {
 }
 
 // smoothing is the part about the service that smooths, which knows users by published names.
-func (e *eraser) smoothing(ctx context.Context) (map[string]string, error) {
-	f := follower{does: "smooths", none: notSmoothed, erased: erasedSmoothed}
+func (e *eraser) smoothing(ctx context.Context) (map[string]Elsewhere, error) {
+	f := follower{does: "smooths"}
 	other := e.o.Smoothed
 	if other == nil {
 		return f.erase(ctx, e, nil)
@@ -250,8 +250,8 @@ func (e *eraser) smoothing(ctx context.Context) (map[string]string, error) {
 }
 
 // counting is the part about the service that counts.
-func (e *eraser) counting(ctx context.Context) (map[string]string, error) {
-	f := follower{does: "counts", none: notCounted, erased: erasedCounted}
+func (e *eraser) counting(ctx context.Context) (map[string]Elsewhere, error) {
+	f := follower{does: "counts"}
 	other := e.o.Counted
 	if other == nil {
 		return f.erase(ctx, e, nil)

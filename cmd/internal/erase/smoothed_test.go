@@ -63,7 +63,7 @@ func TestSmoothed(t *testing.T) {
 				asked := options(o, user)
 				asked.Smoothed = of
 				first := run(t, asked).Receipts
-				if len(first) != 1 || !strings.HasPrefix(first[0].Smoothed, "removed from") {
+				if len(first) != 1 || first[0].Smoothed.Code != "removed" {
 					t.Fatalf("%+v", first)
 				}
 				if atWork {
@@ -75,13 +75,13 @@ func TestSmoothed(t *testing.T) {
 				requireGone(t, after.StateDir)
 				r.Stop(t)
 				again := run(t, asked).Receipts
-				if len(again) != 1 || again[0].Smoothed != "nothing was stored there" {
+				if len(again) != 1 || again[0].Smoothed.Code != "nothing_stored" {
 					t.Errorf("repeated: %+v", again)
 				}
 				serve(t, w, o, 2)
 				smooth(t, after, of, out.Read(t)-before).Stop(t)
 				if again = run(t, asked).Receipts; len(again) != 1 ||
-					!strings.HasPrefix(again[0].Smoothed, "removed from") {
+					again[0].Smoothed.Code != "removed" {
 					t.Errorf("the user came back, and the state was not found: %+v", again)
 				}
 			})
@@ -105,12 +105,12 @@ func TestSmoothedPending(t *testing.T) {
 	asked.Smoothed = of
 	result, err := erase.Run(t.Context(), asked)
 	if !errors.Is(err, erase.ErrPending) || !strings.Contains(err.Error(), "start it") ||
-		len(result.Receipts) != 1 || !strings.HasPrefix(result.Receipts[0].Smoothed, "asked for") {
+		len(result.Receipts) != 1 || result.Receipts[0].Smoothed.Code != "pending" {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	smooth(t, after, of, out.Read(t)-before).Stop(t)
-	if result = run(t, asked); !strings.Contains(result.Receipts[0].Smoothed, "stored") &&
-		!strings.HasPrefix(result.Receipts[0].Smoothed, "removed") {
+	if result = run(t, asked); result.Receipts[0].Smoothed.Code != "nothing_stored" &&
+		result.Receipts[0].Smoothed.Code != "removed" {
 		t.Errorf("after its start: %+v", result)
 	}
 	requireGone(t, after.StateDir)
@@ -122,11 +122,11 @@ func TestNotSmoothed(t *testing.T) {
 	o := atwork.Options(w, "first")
 	serve(t, w, o, 2)
 	asked := options(o, user)
-	if r := run(t, asked).Receipts[0]; !strings.HasPrefix(r.Smoothed, "there is no service") {
+	if r := run(t, asked).Receipts[0]; r.Smoothed.Code != "no_service" {
 		t.Errorf("without options: %+v", r)
 	}
 	_, asked.Smoothed = smoothing(w, o)
-	if r := run(t, asked).Receipts[0]; !strings.HasPrefix(r.Smoothed, "there is no service") {
+	if r := run(t, asked).Receipts[0]; r.Smoothed.Code != "no_service" {
 		t.Errorf("without its changelog: %+v", r)
 	}
 }
