@@ -151,7 +151,8 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 			t.Errorf("the receipt is %s", out)
 		}
 		for i, want := range []erase.Remain{
-			{What: "raw", Topic: "raw"}, {What: "true_counts", Topic: "town-counts-partial"},
+			{What: "raw", Topic: "raw"},
+			{What: "true_counts", Topic: "town-counts-partial"},
 			{What: "published_counts", Topic: "counted"},
 			{What: "counted_hours", Topic: changelog},
 		} {

@@ -50,11 +50,13 @@ func TestReplayCost(t *testing.T) {
 		says   string
 	}{
 		"lifetime": {
-			mechanism.Budget{Lifetime: life}, replay.Bound{Lifetime: &life, In24H: &life},
+			mechanism.Budget{Lifetime: life},
+			replay.Bound{Lifetime: &life, In24H: &life},
 			"at most Σε = 5 for each user;",
 		},
 		"window": {
-			mechanism.Budget{Epsilon: day, WindowSteps: 24 * 60}, replay.Bound{In24H: &day},
+			mechanism.Budget{Epsilon: day, WindowSteps: 24 * 60},
+			replay.Bound{In24H: &day},
 			"at most Σε = 7 for each user in any 24 hours of fix times",
 		},
 		"none": {says: "without a bound"},
@@ -63,10 +65,12 @@ func TestReplayCost(t *testing.T) {
 			o := atwork.Options(w, "first")
 			o.Release.Epsilon, o.Release.Budget = 2, c.budget
 			o.Release.Budget.Spent = mechanism.SpentPredict
-			r := replay.Options{Output: "again-" + name, To: topics.Bound{IsOffset: true, Offset: 40}}
+			to := topics.Bound{IsOffset: true, Offset: 40}
+			r := replay.Options{Output: "again-" + name, To: to}
 			plan, err := replay.Run(t.Context(), o, r)
 			if !errors.Is(err, replay.ErrSpend) ||
-				!strings.Contains(err.Error()+";", c.says) || !reflect.DeepEqual(*plan.Cost, c.want) {
+				!strings.Contains(err.Error()+";", c.says) ||
+				!reflect.DeepEqual(*plan.Cost, c.want) {
 				t.Fatalf("%v; the plan has %v", err, plan.Cost)
 			}
 			r.SpendAgain = true

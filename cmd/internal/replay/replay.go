@@ -106,8 +106,11 @@ type Bound struct {
 	In24H    *float64 `json:"in_24_h"`  // Σε in any 24 hours of fix times; null: no limit
 }
 
-// bound returns the bound of a service's config.
-func bound(o service.Options) *Bound {
+// bound fills in the bound of a replay's config, unless it costs nothing.
+func (p *Plan) bound(o service.Options) {
+	if p.Identical {
+		return
+	}
 	b, budget := &Bound{}, o.Release.Budget
 	if budget.Lifetime > 0 {
 		b.Lifetime = &budget.Lifetime
@@ -115,7 +118,7 @@ func bound(o service.Options) *Bound {
 	if budget.Limited() {
 		b.In24H = new(engine.Rounded(engine.MostEpsilonDay(o.Release, o.Model.Step)))
 	}
-	return b
+	p.Cost = b
 }
 
 // String is the bound in words.
@@ -297,9 +300,7 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	if err := p.requireFitting(ctx); err != nil {
 		return plan, err
 	}
-	if !plan.Identical {
-		plan.Cost = bound(p.replay)
-	}
+	plan.bound(p.replay)
 	return plan, nil
 }
 

@@ -451,7 +451,8 @@ func TestReplayThatSpends(t *testing.T) {
 	}
 	dearer := o
 	dearer.Release.Epsilon = 2
-	refuse(dearer, "settings are not those", "Different: release.epsilon;", "without a bound: release.budget is none")
+	refuse(dearer, "settings are not those", "Different: release.epsilon;",
+		"without a bound: release.budget is none")
 	other := o
 	other.Key = noise.KeyFromSeed(2)
 	refuse(other, "settings are not those", "Different: key_file;")

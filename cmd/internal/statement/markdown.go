@@ -146,11 +146,11 @@ func (f *Facts) keyWords() string {
 }
 
 func (f *Facts) meaning() string {
-	text := `A release is a place on the map that the service draws at random. The true place changes
-how likely each outcome is by at most the factor e^ε, between any two cells of the map, whatever an
-observer knew before. All else that a record says about places follows from releases and public
-facts: the map, the model, all settings, and who reports when. The bound holds against everybody who
-does not have the noise key.
+	text := `A release is a place on the map that the service draws at random. The true place
+changes how likely each outcome is by at most the factor e^ε, between any two cells of the map,
+whatever an observer knew before. All else that a record says about places follows from releases and
+public facts: the map, the model, all settings, and who reports when. The bound holds against
+everybody who does not have the noise key.
 
 Costs add up: all releases of a user together cost the sum of their ε, Σε, also if the user stands
 still. No better bound is claimed`
