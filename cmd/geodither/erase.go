@@ -45,8 +45,8 @@ budget over. --reset-budget drops the account too: the number of releases and th
 stay, so that no noise is used twice. The receipt tells it, and from which day on it is not needed.
 
 The receipt is one JSON object a line, for each person and partition. It names nobody, and says
-what remains where: raw and sanitized records stay until their topics' retention, and the files of
-the changelog hold the state until Kafka's cleaner has been there (gone_by).
+what remains where, in codes that deploy/PRIVACY.md explains: raw and sanitized records stay until
+their topics' retention, and the changelog's files hold the state until gone_by.
 
 Exit code 1 means that somebody is not erased yet, or that nothing is stored of somebody. The
 message names such people by their place in the list.`,

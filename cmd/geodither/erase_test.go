@@ -38,8 +38,8 @@ func TestErase(t *testing.T) {
 		len(receipt.Subject) != 64 || !receipt.Account.Kept || receipt.GoneBy == nil {
 		t.Errorf("%s", text)
 	}
-	requireWords(t, text, "max.compaction.lag.ms", "raw topic", "backups",
-		"removed from the state folder on this machine")
+	requireWords(t, text, "max.compaction.lag.ms", `"what":"raw"`, `"what":"downstream"`,
+		`"local_store":"removed"`)
 	requireMessage(t, call(t, "state", "inspect", "-c", s.config, "--user", "sim-000001"),
 		cli.ExitFailed, "has no state", "was erased", "Σε 10")
 	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out,

@@ -40,11 +40,9 @@ has not released yet), this would be a second release of the same fixes. The com
 says why and what it would cost, and goes on only with --spend-again. The records show it too:
 their mechanism is "codebook (second release)".
 
-The cost is the ε of all second releases that the published records depend on: for each user with
-a record in the range, every release since processing began, also before --from. It is exact: the
-mechanism runs once over the raw records to count it, and publishes nothing. The states of that
-run, which are private, lie in a temporary folder. The sums take some 200 bytes of memory for each
-user.
+The config bounds that cost: by its lifetime budget, or else by its budget, which start at 0 in a
+replay. Without a budget nothing bounds it. Records before --from are processed for the states, so
+that they count too.
 
 --dry-run prints the plan, writes nothing to Kafka and creates no topic. Its exit code is 1 if the
 replay would be refused.
@@ -84,7 +82,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		return f.plan(cmd, std, options)
 	}
 	bar := cli.NewProgress(std.Err, nil)
-	bar.Phase("working out the cost", nil)
+	bar.Phase("comparing states", nil)
 	f.options.Planning = bar.Counter("raw offsets")
 	var begun sync.Once
 	f.options.Progress = func(done, total int64) {
@@ -105,7 +103,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 // plan prints the plan, and ends as the replay would begin.
 func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.Options) error {
 	bar := cli.NewProgress(std.Err, nil)
-	bar.Phase("working out the cost", nil)
+	bar.Phase("comparing states", nil)
 	f.options.Planning = bar.Counter("raw offsets")
 	plan, err := replay.NewPlan(cmd.Context(), options, f.options)
 	bar.Done()
@@ -134,9 +132,6 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if plan.Done {
 		fmt.Fprintf(out, "done: the answers to the raw records are in %s and %s\n",
 			plan.Output, plan.DeadLetters)
-		if !plan.Identical {
-			printCost(out, "spent", plan.Spent)
-		}
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -153,7 +148,6 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	}
 	fmt.Fprintf(out, "output     %s, dead letters %s\nstates     changelog %s, folder %s\n"+
 		"group      %s\n", plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
-	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
 		_, err := fmt.Fprintln(out, "cost       none: these are the first releases again")
 		return err
@@ -163,21 +157,7 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 			fmt.Fprintf(out, "differs    partition %d: %s\n", p.Partition, why)
 		}
 	}
-	fmt.Fprintf(out, "release    a second one, at up to ε = %g a release; it needs --spend-again\n",
-		plan.Epsilon)
-	printCost(out, "cost", plan.Cost)
-	if plan.Spent != (replay.Cost{}) {
-		printCost(out, "spent", plan.Spent)
-	}
-	return nil
-}
-
-// printCost prints what second releases cost, or have cost by now.
-func printCost(out io.Writer, name string, c replay.Cost) {
-	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for "+
-		"one user\n", name, c.Epsilon, c.Users, c.UserMax)
-	if c.BeforeFrom > 0 {
-		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, "+
-			"on which the published records depend\n", "", c.BeforeFrom)
-	}
+	_, err := fmt.Fprintf(out, "release    a second one; it needs --spend-again\n"+
+		"cost       %v\n", plan.Cost)
+	return err
 }

@@ -244,12 +244,12 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire", "mechanism", "mechanism/noise", "schemas", "schemas/mapping",
+			"consumer/wire", "mechanism/noise", "schemas", "schemas/mapping",
 		},
-		third: []string{kafkaGo, sync},
+		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"mechanism/follow", "mechanism/mobility", franz,
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
+			"mechanism/mobility", franz,
 		},
 	},
 	// The only package that knows Prometheus.
@@ -332,7 +332,7 @@ var table = map[string]rule{
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/parallel", "mechanism/trial", "mechanism/evaluation/report",
 		},
-		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest"},
+		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest", "mechanism/grid"},
 	},
 	"cmd/internal/gather": {
 		ours: []string{
@@ -378,13 +378,10 @@ var table = map[string]rule{
 	"cmd/internal/statement": {
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
-			"cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/counts",
-			"mechanism/hours", "mechanism/law",
-			"mechanism/mobility", "mechanism/moment", "mechanism/noise",
+			"cmd/internal/engine", "cmd/internal/files", "mechanism", "mechanism/hours",
+			"mechanism/law", "mechanism/mobility", "mechanism/moment", "mechanism/noise",
 			"mechanism/trial", "schemas/mapping",
 		},
-		third: []string{yamlGo},
 		tests: []string{"cmd/internal/servicetest", "deploy"},
 	},
 	// The web page. It takes a step apart, so it meets the whole of the mathematics.

@@ -122,14 +122,15 @@ func (d *examination) erasure(ctx context.Context) {
 		return
 	}
 	erased := time.Now()
-	by, note := erase.GoneBy(erased, settings)
+	by := erase.GoneBy(erased, settings)
 	if by == nil {
-		d.add("erasure", Warning, "when the state of an erased user leaves the files of %s is %s",
-			topic, note)
+		d.add("erasure", Warning, "%s promises no time after which the state of an erased user "+
+			"is gone from its files: set max.compaction.lag.ms, for example to 86400000 (a day)",
+			topic)
 		return
 	}
-	d.add("erasure", OK, "the state of an erased user is gone from the files of %s after %v: %s",
-		topic, by.Sub(erased), note)
+	d.add("erasure", OK, "the state of an erased user is gone from the files of %s after %v, if "+
+		"each partition is written to", topic, by.Sub(erased))
 }
 
 // others looks for further services on the raw topic: another group whose changelog, by its default
@@ -157,32 +158,6 @@ func (d *examination) others(ctx context.Context, partitions int) {
 					"adds up", g.GroupID, d.o.Topics.Raw, changelog)
 				break
 			}
-		}
-	}
-}
-
-// expired looks for partitions whose states have gone on, and whose offset the brokers have
-// forgotten.
-func (d *examination) expired(ctx context.Context, partitions int) {
-	for n := range int32(partitions) {
-		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
-		if err != nil || found {
-			continue
-		}
-		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
-		if err == nil && found && mark.Input > 0 {
-			d.add(
-				"group",
-				Warning,
-				"partition %d: %s has states up to offset %d, and group %s has "+
-					"no offset: it expired (offsets.retention.minutes) or was deleted. A start "+
-					"goes on at %[3]d",
-				n,
-				d.o.Topics.Changelog,
-				mark.Input,
-				d.o.Group,
-			)
-			return
 		}
 	}
 }

@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -26,8 +29,10 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
 
@@ -43,6 +48,11 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 		return d.found
 	}
 	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
+	if r := o.Release; r.Budget.Lifetime == 0 && engine.NightsOpen(r.Hours) {
+		d.add("nights", Warning, "releases are drawn at night, and release.budget has no "+
+			"lifetime: nights add up and tell where somebody lives. Leave 21:00 to 06:00 out of "+
+			"release.hours, or set a lifetime")
+	}
 	d.models()
 	d.stateDir()
 	d.within(ctx, "registry", d.schemas)
@@ -87,6 +97,38 @@ func ExamineCounting(ctx context.Context, o service.Options, tell func(Finding))
 		d.within(ctx, "topic", func(ctx context.Context) { d.topicsThere(ctx) })
 	}
 	return d.found
+}
+
+// models looks at later versions of the model.
+func (d *examination) models() {
+	d.largeMap(d.o.Model)
+	for _, v := range d.o.Later {
+		model, err := d.o.Try(v)
+		if err != nil {
+			d.add("models", Failure, "%v", err)
+			continue
+		}
+		g := model.Grid
+		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(),
+			g.Height(), 1000*g.CellKM()), OK
+		if v.GridID() != d.o.Model.Grid.ID() {
+			level, detail = Warning, detail+
+				", another map than the first version's: every user who comes to it starts over"
+		}
+		d.add("models", level, "%s", detail)
+		d.largeMap(model)
+	}
+}
+
+// largeMap warns where the most probable cell is published and chance may have chosen it.
+func (d *examination) largeMap(m *mobility.Model) {
+	// A small mass may become twice the least.
+	n, most := m.Grid.Cells(), int(1/mechanism.LeastMass)/2
+	if n > most && d.o.Release.Mechanism == law.Codebook &&
+		d.o.Release.Estimate == mechanism.EstimateMode {
+		d.add("models", Warning, "the map has %d cells, more than %d, so chance may choose the "+
+			"most probable one where little is known: set publish.estimate to mean", n, most)
+	}
 }
 
 // schemas looks whether the registry has the schemas of what is published.
@@ -237,6 +279,44 @@ func unreached(broker string, err error) string {
 	return fmt.Sprintf("%s does not answer: is Kafka running there? (%v)", broker, err)
 }
 
+// maxTimeout is a setting of brokers, and usualMaxTimeout Kafka's own default of it.
+const (
+	maxTimeout      = "transaction.max.timeout.ms"
+	usualMaxTimeout = 15 * time.Minute
+)
+
+// transactions compares the timeout of transactions with how long they take, and with what the
+// brokers allow.
+func (d *examination) transactions(ctx context.Context) {
+	const check = "transactions"
+	timeout, interval := d.o.TransactionTimeout, d.o.MaxInterval
+	limits, err := admin.BrokerConfigs(ctx, d.client, d.call, maxTimeout)
+	ms, broken := strconv.ParseInt(limits[maxTimeout], 10, 64)
+	limit, known := time.Duration(ms)*time.Millisecond, err == nil && broken == nil
+	unknown := "the brokers do not tell it"
+	if errors.Is(err, kafka.ClusterAuthorizationFailed) {
+		unknown = "this client may not DescribeConfigs the cluster, which run does not need"
+	}
+	switch {
+	case timeout <= interval:
+		d.add(check, Failure, "transaction.timeout is %v, and transaction.max_interval %v: "+
+			"brokers would abort transactions before they are committed. Set a longer timeout or "+
+			"a shorter interval", timeout, interval)
+	case known && timeout > limit:
+		d.add(check, Failure, "transaction.timeout is %v, and the brokers allow %v (%s): run "+
+			"would be refused. Set it to that or less", timeout, limit, maxTimeout)
+	case known:
+		d.add(check, OK, "transaction.timeout is %v; the brokers allow %v", timeout, limit)
+	case timeout > usualMaxTimeout:
+		d.add(check, Warning, "transaction.timeout is %v, and brokers allow %v unless %s says "+
+			"otherwise, which could not be checked: %s", timeout, usualMaxTimeout, maxTimeout,
+			unknown)
+	default:
+		d.add(check, Unchecked, "transaction.timeout is %v; %s could not be checked: %s", timeout,
+			maxTimeout, unknown)
+	}
+}
+
 // topics checks what Service.Run does, without making any.
 func (d *examination) topics(ctx context.Context) {
 	t := d.o.Topics
@@ -338,6 +418,12 @@ func (d *examination) topicsThere(ctx context.Context) map[string]int {
 	return counts
 }
 
+// failed reports whether a check has found something that would stop the service.
+func (d *examination) failed(check string) bool {
+	return slices.ContainsFunc(d.found,
+		func(f Finding) bool { return f.Check == check && f.Level == Failure })
+}
+
 // unwritten warns if the group has processed records and its sanitized topic never had one. Another
 // config of the group may name another topic: what the changelog and the group know of settings
 // names none.
@@ -355,218 +441,6 @@ func (d *examination) unwritten(ctx context.Context, partitions int) {
 			"every record was refused or skipped, and if the topic was made again",
 			d.o.Group, d.o.Topics.Sanitized)
 	}
-}
-
-// topic checks one that is there, against the raw topic's number of partitions.
-func (d *examination) topic(ctx context.Context, name string, partitions, want int) {
-	t := d.o.Topics
-	if want > 0 && partitions != want {
-		d.add("topic", Failure, "%v", topics.ExplainPartitions(
-			&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
-		return
-	}
-	const batch = "max.message.bytes"
-	configs, err := admin.Configs(ctx, d.client, d.call, name, cleanupPolicy, topics.RetentionMS,
-		topics.RetentionBytes, timestampType, batch, topics.TimestampBefore, topics.TimestampAhead,
-		topics.TimestampBoth)
-	if err != nil {
-		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
-		if name == t.Raw {
-			d.skip("the settings of "+name+" cannot be read", "retention", "timestamps")
-		}
-		return
-	}
-	var raw map[string]string // nil: not known
-	if want > 0 && name != t.Raw {
-		raw = d.rawSettings(ctx)
-	}
-	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
-	limit, err := strconv.Atoi(configs[batch])
-	switch {
-	case name == t.Changelog && configs[cleanupPolicy] != topics.Compacted[cleanupPolicy]:
-		level, detail = Failure, (&admin.ConfigError{
-			Topic: name, Name: cleanupPolicy, Have: configs[cleanupPolicy], Want: "compact",
-		}).Error()
-	case name == t.Raw && compacts(configs):
-		level, detail = Warning, fmt.Sprintf("%s is compacted: a fix is lost once its user has a "+
-			"later one, also before it is read: set %s=delete", name, cleanupPolicy)
-	case name != t.Changelog && compacts(configs):
-		level, detail = Failure, fmt.Sprintf("%s is compacted, so its readers lose all but each "+
-			"key's last record: set %s=delete", name, cleanupPolicy)
-	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
-		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and geodither "+
-			"writes up to %d: raise the topic's max.message.bytes", name, limit,
-			d.o.MaxBatchBytes)
-	case name != t.Raw && name != t.Changelog &&
-		topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]):
-		level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, "+
-			"whose timestamps they carry", name, t.Raw)
-	}
-	d.add("topic", level, "%s", detail)
-	if name != t.Raw && raw != nil {
-		d.times(name, configs, raw)
-	}
-	d.retention(name, configs)
-}
-
-// rawSettings are those of the raw topic that the times of its records follow from; nil where they
-// cannot be read.
-func (d *examination) rawSettings(ctx context.Context) map[string]string {
-	settings, err := admin.Configs(ctx, d.client, d.call, d.o.Topics.Raw, topics.RetentionMS,
-		timestampType, topics.TimestampBefore, topics.TimestampAhead, topics.TimestampBoth)
-	if err != nil {
-		return nil
-	}
-	return settings
-}
-
-// compacts reports whether a topic loses records to later ones of the same key.
-func compacts(settings map[string]string) bool {
-	return strings.Contains(settings[cleanupPolicy], topics.Compacted[cleanupPolicy])
-}
-
-// sampleRecords is how many raw records of a partition are tried.
-const sampleRecords = 1000
-
-// rawRecords reads a few from the end of each partition and tries to use them: a
-// wrong encoding shows, whether reading is allowed, and how many fixes are late or
-// outside the map.
-func (d *examination) rawRecords(ctx context.Context, partitions int) {
-	seen := service.NewSample(d.o, partitions)
-	read, err := d.fixes(ctx, partitions, func(
-		p *engine.Processor, n int32, r consumer.Record, fix engine.Fix,
-	) error {
-		_, err := seen.Add(p, n, r, fix)
-		return err
-	})
-	if err != nil {
-		d.add("raw records", Failure, "%v", err)
-		d.skip("the raw records cannot be read", ofFixes...)
-		return
-	}
-	bad := int(seen.Refused.Total())
-	advice := d.o.Source().Advice(seen.Refused, 0)
-	hopeless := seen.Hopeless(1)
-	noDay := seen.Refused.Of(schemas.ReasonKeyDestroyed)
-	if seen.Skipped > 0 {
-		d.skipped(seen, read)
-		read = seen.Seen - seen.Skipped // fixes, from here on
-	}
-	switch {
-	case bad > 0 && 2*noDay > int64(bad):
-		// No failure: these may be answered already, and the next ones are of a later day.
-		d.add("raw records", Warning,
-			"%d of the last %d would be refused: %s; the key begins at %v: %s", bad, read,
-			seen.Refused.String(), d.o.Key.FirstDay(), advice)
-	case bad > 0 && bad >= read:
-		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)",
-			read, advice, seen.Refused.String())
-	case hopeless != "":
-		d.add("raw records", Failure, "nearly all of the last %d would be refused: %s", read,
-			hopeless)
-	case 2*bad > read:
-		d.add("raw records", Warning, "%d of the last %d would be refused: %s; %s",
-			bad, read, seen.Refused.String(), advice)
-	case bad > 0:
-		d.add("raw records", Warning, "%d of the last %d would be refused: %s",
-			bad, read, seen.Refused.String())
-	default:
-		d.add("raw records", OK, "the last %d can be used", read)
-	}
-	if seen.Ancient > 0 {
-		d.add("timestamps", Warning, "%d of the last %d fixes are in records with a Kafka "+
-			"timestamp of 1970: their producer sets seconds in place of milliseconds. Brokers "+
-			"delete such records first, and max_ahead refuses their fixes", seen.Ancient, seen.Seen)
-	}
-	d.partitioner(seen.Placed, d.begun)
-	d.usersInOnePartition(seen.Users)
-	d.placesAndOrder(seen)
-}
-
-// visitor gets a fix of a record in partition n.
-type visitor = func(p *engine.Processor, n int32, r consumer.Record, fix engine.Fix) error
-
-// fixes visits the fixes of the last records of all raw partitions. read is how many records these
-// are.
-func (d *examination) fixes(
-	ctx context.Context, partitions int, visit visitor,
-) (read int, err error) {
-	for n := range int32(partitions) {
-		p, err := engine.NewProcessor(d.o.Settings,
-			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
-		if err == nil {
-			p.Use(engine.FromTheStart(d.o.Later))
-			err = d.sample(ctx, n, func(r consumer.Record) error {
-				read++
-				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
-					return visit(p, n, r, fix)
-				})
-			})
-		}
-		if err != nil {
-			return read, fmt.Errorf("partition %d of %s cannot be read: %w", n, d.o.Topics.Raw, err)
-		}
-	}
-	return read, nil
-}
-
-// ExamineFleet compares the vehicles of the last raw records with the noise of counts, which has a
-// scale and is drawn for a number of zones. o are the options of the service that sanitizes.
-func ExamineFleet(
-	ctx context.Context, o service.Options, zones int, scale float64, tell func(Finding),
-) []Finding {
-	d := newExamination(run, o, tell)
-	d.client = o.Client()
-	raw := d.o.Topics.Raw
-	vehicles, fixes := map[string]bool{}, 0
-	d.wait(ctx)
-	ctx, cancel := context.WithTimeout(ctx, d.patience)
-	defer cancel()
-	have, err := admin.Partitions(ctx, d.client, d.call, raw)
-	if err == nil {
-		if twice := engine.OneAccount(d.o.Partitioner, d.o.Source(), have[raw]); twice != nil {
-			d.add("counts", Failure, "%v", twice)
-		}
-		_, err = d.fixes(ctx, have[raw], func(
-			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
-		) error {
-			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
-				vehicles[fix.Raw.UserID], fixes = true, fixes+1
-			}
-			return nil
-		})
-	}
-	if err != nil || fixes == 0 {
-		d.skip("no fix of "+raw+" could be read", "fleet") // Examine says why
-		return d.found
-	}
-	about := len(vehicles) // to one digit: this goes into the logs of a cluster
-	for unit := 10; about >= unit; unit *= 10 {
-		about = (len(vehicles) + unit/2) / unit * unit
-	}
-	found := fmt.Sprintf("about %d vehicles in the last %d fixes, %.1g for each of %d zones; the "+
-		"noise has the scale %.3g (per_day / epsilon)", about, fixes,
-		float64(about)/float64(zones), zones, scale)
-	// Where most vehicles are there once, the fleet is larger than the sample.
-	if float64(len(vehicles)) < scale*float64(zones) && 3*len(vehicles) <= fixes {
-		d.add("fleet", Warning, "%s, which hides so few. Choose larger zones: on files, "+
-			"\"geodither counts\" without --per-day shows which are useful", found)
-	} else {
-		d.add("fleet", OK, "%s", found)
-	}
-	return d.found
-}
-
-// sample visits the last records of a raw partition.
-func (d *examination) sample(
-	ctx context.Context, n int32, visit func(consumer.Record) error,
-) error {
-	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n,
-		consumer.FetcherOptions{Options: d.call})
-	if err != nil {
-		return err
-	}
-	return r.Scan(ctx, max(r.First, r.End-sampleRecords), r.End, visit)
 }
 
 // group asks for what it has committed, which also shows that it may be asked.
@@ -596,6 +470,32 @@ func (d *examination) group(ctx context.Context, partitions int) {
 		}
 	}
 	d.add("group", OK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
+}
+
+// expired looks for partitions whose states have gone on, and whose offset the brokers have
+// forgotten.
+func (d *examination) expired(ctx context.Context, partitions int) {
+	for n := range int32(partitions) {
+		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		if err != nil || found {
+			continue
+		}
+		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+		if err == nil && found && mark.Input > 0 {
+			d.add(
+				"group",
+				Warning,
+				"partition %d: %s has states up to offset %d, and group %s has "+
+					"no offset: it expired (offsets.retention.minutes) or was deleted. A start "+
+					"goes on at %[3]d",
+				n,
+				d.o.Topics.Changelog,
+				mark.Input,
+				d.o.Group,
+			)
+			return
+		}
+	}
 }
 
 // moved compares the group's offset with the last mark, as a task does at its start. An instance at
@@ -714,4 +614,19 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the "+
 			"model adopted, at most %d fit", adopted, task.MaxAmendments)
 	}
+}
+
+// accounts says whether a user could have a second account, and reports whether users may have one
+// at all.
+func (d *examination) accounts(ctx context.Context, partitions int) (begun bool) {
+	const check = "accounts' places"
+	begun, err := account.CheckPartitioner(ctx, d.client, d.o.Settings, d.o.Topics.Changelog,
+		int32(partitions))
+	switch {
+	case err != nil:
+		d.add(check, Failure, "%v", err)
+	case begun:
+		d.add(check, OK, "the changelog was written under the same partitioner")
+	}
+	return begun
 }

@@ -122,9 +122,3 @@ func (d *examination) within(ctx context.Context, name string, check func(contex
 		d.patience = min(d.patience, laterPatience)
 	}
 }
-
-// failed reports whether a check has found something that would stop the service.
-func (d *examination) failed(check string) bool {
-	return slices.ContainsFunc(d.found,
-		func(f Finding) bool { return f.Check == check && f.Level == Failure })
-}

@@ -2,15 +2,12 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-
-	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 )
@@ -19,16 +16,88 @@ import (
 const (
 	cleanupPolicy = "cleanup.policy"
 	timestampType = "message.timestamp.type"
-	maxTimeout    = "transaction.max.timeout.ms"
 )
 
-// usualMaxTimeout is Kafka's own default of transaction.max.timeout.ms.
-const usualMaxTimeout = 15 * time.Minute
+// topic checks one that is there, against the raw topic's number of partitions.
+func (d *examination) topic(ctx context.Context, name string, partitions, want int) {
+	t := d.o.Topics
+	if want > 0 && partitions != want {
+		d.add("topic", Failure, "%v", topics.ExplainPartitions(
+			&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
+		return
+	}
+	const batch = "max.message.bytes"
+	configs, err := admin.Configs(ctx, d.client, d.call, name, cleanupPolicy, topics.RetentionMS,
+		topics.RetentionBytes, timestampType, batch, topics.TimestampBefore, topics.TimestampAhead,
+		topics.TimestampBoth)
+	if err != nil {
+		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
+		if name == t.Raw {
+			d.skip("the settings of "+name+" cannot be read", "retention", "timestamps")
+		}
+		return
+	}
+	var raw map[string]string // nil: not known
+	if want > 0 && name != t.Raw {
+		raw = d.rawSettings(ctx)
+	}
+	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
+	limit, err := strconv.Atoi(configs[batch])
+	switch {
+	case name == t.Changelog && configs[cleanupPolicy] != topics.Compacted[cleanupPolicy]:
+		level, detail = Failure, (&admin.ConfigError{
+			Topic: name, Name: cleanupPolicy, Have: configs[cleanupPolicy], Want: "compact",
+		}).Error()
+	case name == t.Raw && compacts(configs):
+		level, detail = Warning, fmt.Sprintf("%s is compacted: a fix is lost once its user has a "+
+			"later one, also before it is read: set %s=delete", name, cleanupPolicy)
+	case name != t.Changelog && compacts(configs):
+		level, detail = Failure, fmt.Sprintf("%s is compacted, so its readers lose all but each "+
+			"key's last record: set %s=delete", name, cleanupPolicy)
+	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
+		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and geodither "+
+			"writes up to %d: raise the topic's max.message.bytes", name, limit,
+			d.o.MaxBatchBytes)
+	case name != t.Raw && name != t.Changelog &&
+		topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]):
+		level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, "+
+			"whose timestamps they carry", name, t.Raw)
+	}
+	d.add("topic", level, "%s", detail)
+	if name != t.Raw && raw != nil {
+		d.times(name, configs, raw)
+	}
+	d.retention(name, configs)
+}
+
+// rawSettings are those of the raw topic that the times of its records follow from; nil where they
+// cannot be read.
+func (d *examination) rawSettings(ctx context.Context) map[string]string {
+	settings, err := admin.Configs(ctx, d.client, d.call, d.o.Topics.Raw, topics.RetentionMS,
+		timestampType, topics.TimestampBefore, topics.TimestampAhead, topics.TimestampBoth)
+	if err != nil {
+		return nil
+	}
+	return settings
+}
+
+// compacts reports whether a topic loses records to later ones of the same key.
+func compacts(settings map[string]string) bool {
+	return strings.Contains(settings[cleanupPolicy], topics.Compacted[cleanupPolicy])
+}
 
 // retention says how long a topic that is there keeps its records, from its settings as the broker
 // has them, and of the raw topic whose clock its timestamps are from.
 func (d *examination) retention(topic string, settings map[string]string) {
-	detail := erase.Retention(settings)
+	detail := "forever: it has no retention.ms"
+	if ms, err := strconv.ParseInt(settings[topics.RetentionMS], 10, 64); err == nil &&
+		ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
+		detail = fmt.Sprintf("until its retention, %v after each record",
+			time.Duration(ms)*time.Millisecond)
+	}
+	if settings[cleanupPolicy] == "compact" {
+		detail = "compacted, forever, unless a tombstone is written"
+	}
 	limit, err := strconv.ParseInt(settings[topics.RetentionBytes], 10, 64)
 	if err == nil && limit >= 0 && settings[cleanupPolicy] != "compact" {
 		detail += fmt.Sprintf(", and no more than %d bytes a partition (retention.bytes)", limit)
@@ -97,42 +166,5 @@ func (d *examination) times(topic string, settings, raw map[string]string) {
 		d.add("topic", level, "%s refuses records %s than %v, which %s may hold: %s would stop at "+
 			"one. Set %s=%d", topic, side.words, time.Duration(limit)*time.Millisecond,
 			d.o.Topics.Raw, d.command, side.setting, int64(math.MaxInt64))
-	}
-}
-
-// transactions compares the timeout of transactions with how long they take, and with what the
-// brokers allow.
-func (d *examination) transactions(ctx context.Context) {
-	const check = "transactions"
-	timeout, interval := d.o.TransactionTimeout, d.o.MaxInterval
-	limits, err := admin.BrokerConfigs(ctx, d.client, d.call, maxTimeout)
-	ms, broken := strconv.ParseInt(limits[maxTimeout], 10, 64)
-	limit, known := time.Duration(ms)*time.Millisecond, err == nil && broken == nil
-	unknown := "the brokers do not tell it"
-	if errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		unknown = "this client may not DescribeConfigs the cluster, which run does not need"
-	}
-	switch {
-	case timeout <= interval:
-		d.add(check, Failure, "transaction.timeout is %v, and transaction.max_interval %v: "+
-			"brokers would abort transactions before they are committed. Set a longer timeout or "+
-			"a shorter interval", timeout, interval)
-	case known && timeout > limit:
-		d.add(check, Failure, "transaction.timeout is %v, and the brokers allow %v (%s): run "+
-			"would be refused. Set it to that or less", timeout, limit, maxTimeout)
-	case known:
-		d.add(check, OK, "transaction.timeout is %v; the brokers allow %v", timeout, limit)
-	case timeout > usualMaxTimeout:
-		d.add(check, Warning, "transaction.timeout is %v, and brokers allow %v unless %s says "+
-			"otherwise, which could not be checked: %s", timeout, usualMaxTimeout, maxTimeout,
-			unknown)
-	default:
-		d.add(check, Unchecked, "transaction.timeout is %v; %s could not be checked: %s", timeout,
-			maxTimeout, unknown)
-	}
-	features, err := admin.Features(ctx, d.client, d.call)
-	if level, ok := features["transaction.version"]; err == nil && ok {
-		d.add(check, OK, "the brokers have transaction.version %d; geodither's requests are those "+
-			"of version 0 and 1, which every version takes", level)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,6 +108,14 @@ func HoursAdvice(o mechanism.Options, step time.Duration) string {
 	return fmt.Sprintf("the hours do not start or end where steps of %v do: a fix up to %v after "+
 		"they close can have a release, and one up to %v after they open has none", step, beyond,
 		late)
+}
+
+// NightsOpen reports whether releases may be drawn from 21 to 6 h, when people are at home.
+func NightsOpen(spans []hours.Span) bool {
+	const rise, bed = 6 * 60, 21 * 60
+	return len(spans) == 0 || slices.ContainsFunc(spans, func(s hours.Span) bool {
+		return s.From < rise || s.To > bed || s.To < s.From
+	})
 }
 
 // Rounded rounds a sum of ε to a billionth, the unit in which ε is counted: 3 releases of 6.6 are

@@ -169,12 +169,12 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 	result Result, err error,
 ) {
 	known := map[string]bool{}
-	pending := map[string]bool{}
+	waiting := map[string]bool{}
 	for p := range int32(partitions) {
 		found, err := e.partition(ctx, p)
 		for user, is := range found {
 			known[user] = true
-			pending[user] = pending[user] || is.pending
+			waiting[user] = waiting[user] || is.pending
 		}
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
@@ -189,7 +189,7 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 		switch {
 		case !known[user]:
 			result.Unknown = append(result.Unknown, i)
-		case pending[user]:
+		case waiting[user]:
 			result.Pending = append(result.Pending, i)
 		}
 	}
@@ -230,10 +230,10 @@ func (e *eraser) members(ctx context.Context) int {
 
 // counting erases the users from the service that counts, if there is one. It returns for each what
 // a receipt says of it. An error is of that service alone.
-func (e *eraser) counting(ctx context.Context) (about map[string]string, err error) {
-	about = map[string]string{}
+func (e *eraser) counting(ctx context.Context) (about map[string]Elsewhere, err error) {
+	about = map[string]Elsewhere{}
 	for _, user := range e.o.Users {
-		about[user] = notCounted
+		about[user] = Elsewhere{Code: noService}
 	}
 	other := e.o.Counted
 	if other == nil {
@@ -249,20 +249,20 @@ func (e *eraser) counting(ctx context.Context) (about map[string]string, err err
 		return about, nil
 	}
 	for _, user := range e.o.Users {
-		about[user] = nothingThere
+		about[user] = Elsewhere{Code: nothingStored}
 		there.want(user)
 	}
-	pending := 0
+	left := 0
 	for p := int32(0); err == nil && p < int32(counts[changelog]); p++ {
 		var n int
 		n, err = there.countedPartition(ctx, p, about)
-		pending += n
+		left += n
 	}
 	if err != nil {
 		return about, fmt.Errorf("the service that counts (group %s): %w", there.o.Group, err)
 	}
-	if pending > 0 {
-		err = fmt.Errorf("%w from the service that counts: %d. %s", ErrPending, pending,
+	if left > 0 {
+		err = fmt.Errorf("%w from the service that counts: %d. %s", ErrPending, left,
 			there.advice(ctx))
 	}
 	return about, err
@@ -271,22 +271,21 @@ func (e *eraser) counting(ctx context.Context) (about map[string]string, err err
 // countedPartition erases users from a partition of the service that counts, adds what a receipt
 // says of it, and returns how many are not erased yet.
 func (e *eraser) countedPartition(
-	ctx context.Context, p int32, about map[string]string,
-) (pending int, err error) {
+	ctx context.Context, p int32, about map[string]Elsewhere,
+) (left int, err error) {
 	found, err := e.partition(ctx, p)
 	var local said
 	if err == nil && len(found) > 0 {
 		local, err = folder{e}.erase(ctx, p, found)
 	}
 	for user, is := range found {
-		about[user] = erasedCounted + "Its state folder: " + local.about(user)
+		about[user] = Elsewhere{removed, local.about(user)}
 		if is.pending {
-			pending++
-			about[user] = "asked for, but not erased yet, in the service that counts: repeat " +
-				"this command"
+			left++
+			about[user] = Elsewhere{Code: pending}
 		}
 	}
-	return pending, err
+	return left, err
 }
 
 // Counted is the service that counts by raw partition. Its output, Topics.Sanitized, is the topic

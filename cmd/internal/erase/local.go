@@ -22,13 +22,12 @@ func (e folder) erase(ctx context.Context, p int32, found map[string]*userFound)
 	store, err := e.open(ctx)
 	switch {
 	case errors.Is(err, state.ErrLocked):
-		return said{rest: "an instance on this machine has the state folder open, and erases " +
-			"there itself"}, nil
+		return said{rest: inUse}, nil
 	case err != nil:
 		return said{}, fmt.Errorf("the user is erased from the changelog, but not from the state "+
 			"folder on this machine: %w; remove it with \"geodither state reset\" and repeat", err)
 	case store == nil:
-		return said{rest: "there is no state folder of this service on this machine"}, nil
+		return said{rest: noFolder}, nil
 	}
 	s, err := e.eraseIn(store.Partition(p), found)
 	if err = errors.Join(err, store.Close()); err != nil {
@@ -70,7 +69,7 @@ func (e folder) open(ctx context.Context) (*state.Store, error) {
 func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (said, error) {
 	at, there, err := p.Positions()
 	if err != nil || !there {
-		return said{rest: "the state folder on this machine has nothing of this partition"}, err
+		return said{rest: noPartition}, err
 	}
 	s := said{of: map[string]string{}}
 	var changes []state.Change
@@ -79,12 +78,10 @@ func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (said, 
 		case f.pending:
 			continue
 		case len(f.state) > 0:
-			s.of[user] = "not touched: the user has come back in between, and the state folder " +
-				"on this machine may have what was there before until the service starts there " +
-				"again"
+			s.of[user] = cameBack
 			continue
 		}
-		s.of[user] = "removed from the state folder on this machine, and its files rewritten"
+		s.of[user] = removed
 		key := []byte(user)
 		changes = append(changes, state.Change{Key: key},
 			state.Change{Key: e.names.RequestKey(key)})
@@ -99,7 +96,7 @@ func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (said, 
 	return s, p.Purge()
 }
 
-// said is what to say of the state folder: of single users, and of all others.
+// said has the code of the state folder: of single users, and of all others.
 type said struct {
 	of   map[string]string
 	rest string

@@ -34,25 +34,61 @@ type Receipt struct {
 	// Changelog are the broker's settings that say when the erased bytes leave its disk.
 	Changelog map[string]string `json:"changelog"`
 	// GoneBy is when the changelog's files hold neither the state nor the id any more, at the
-	// latest; nil if the settings promise no time. GoneByNote says on which conditions, or what to
-	// set.
+	// latest; nil: the settings promise no time.
 	GoneBy     *time.Time `json:"gone_by"`
-	GoneByNote string     `json:"gone_by_note"`
 	Account    Account    `json:"account"`
-	LocalStore string     `json:"local_store"`
+	LocalStore string     `json:"local_store"` // a code
 	// Counted says the same of the service that counts the raw records.
-	Counted string   `json:"counted"`
-	Remains []string `json:"remains"`
+	Counted Elsewhere `json:"counted"`
+	Remains []Remain  `json:"remains"`
 }
 
 // Account says what became of the user's account of ε.
 type Account struct {
-	Kept bool `json:"kept"`
+	Kept bool   `json:"kept"`
+	Code string `json:"code"`
 	// NeededUntil is the day from which on no window of the budget holds anything of it: the
 	// account can then go with --reset-budget, if the user has not come back. Nil: it is needed
 	// forever, or none is kept.
 	NeededUntil *string `json:"needed_until"`
-	Note        string  `json:"note"`
+}
+
+// Codes of an account.
+const (
+	keptForWindow   = "kept_for_window"   // a budget over a window needs it until NeededUntil
+	keptForLifetime = "kept_for_lifetime" // a budget for all time needs it
+	keptForSums     = "kept_for_sums"     // no budget needs it
+	dropped         = "dropped"           // as asked: Σε starts at 0 for who comes back
+	noAccount       = "none"              // the user goes on with it, or never had a release
+)
+
+// Elsewhere says what became of a user in the service that counts.
+type Elsewhere struct {
+	Code       string `json:"code"`
+	LocalStore string `json:"local_store,omitempty"` // its state folder on this machine
+}
+
+// Codes of a user in the service that counts.
+const (
+	noService     = "no_service"     // the config has none, or its changelog was never made
+	nothingStored = "nothing_stored" // of the user
+	removed       = "removed"        // from its changelog
+	pending       = "pending"        // asked for: repeat the command
+)
+
+// Codes of a state folder on this machine, beside removed.
+const (
+	noFolder    = "no_folder"    // of this service
+	noPartition = "no_partition" // it has nothing of this partition
+	inUse       = "in_use"       // an instance has it open, and erases there itself
+	cameBack    = "came_back"    // the user did in between: not touched
+)
+
+// Remain is something that the command does not reach.
+type Remain struct {
+	What        string `json:"what"` // a code
+	Topic       string `json:"topic,omitempty"`
+	RetentionMS *int64 `json:"retention_ms,omitempty"` // of a topic that has one: after each record
 }
 
 // The changelog's settings in a receipt, by Kafka's names.
@@ -67,7 +103,7 @@ const (
 // reporter makes receipts. counted says of users what became of them in the service that counts.
 type reporter struct {
 	*eraser
-	counted map[string]string
+	counted map[string]Elsewhere
 }
 
 // receipter makes the receipts of the users who are erased from a partition.
@@ -104,7 +140,7 @@ func (e reporter) countedReceipts(ctx context.Context, p int32, found map[string
 // in. Where that finds nothing to tell, there is no receipt.
 func (e reporter) complete(
 	ctx context.Context, p int32, found map[string]*userFound,
-	remains func(context.Context) ([]string, error),
+	remains func(context.Context) ([]Remain, error),
 	about func(r *Receipt, user string, f *userFound) (told bool, err error),
 ) (made []Receipt, err error) {
 	if done(found) == 0 {
@@ -157,7 +193,7 @@ func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, e
 	r.ErasedAt, r.RawOffset = time.UnixMilli(kept.TimeMS).UTC(), kept.Erasures[n-1].Offset
 	r.Settings = hex.EncodeToString(e.o.Fingerprint())
 	r.Counted = e.counted[user]
-	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt, r.Changelog)
+	r.GoneBy = GoneBy(r.ErasedAt, r.Changelog)
 	r.Account, err = e.account(kept)
 	return true, err
 }
@@ -165,51 +201,38 @@ func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, e
 // alone fills in what the service that counts knows of a user, where it is alone.
 func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err error) {
 	r.ErasedAt, r.RawOffset = time.UnixMilli(f.erasedMS).UTC(), f.input
-	r.Account = Account{Note: "counts have no account of ε, so needed_until is null"}
-	r.Counted = erasedCounted
-	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), r.Changelog)
-	r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
-		"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
+	r.Account = Account{Code: noAccount}
+	r.Counted = Elsewhere{Code: removed}
+	// The hours go when the user's day is closed, if the service is at work.
+	r.GoneBy = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), r.Changelog)
 	return true, nil
 }
 
 // countedRemains is remains of the service that counts, where it is alone.
-func (e reporter) countedRemains(ctx context.Context) (list []string, err error) {
-	const counts = "%s, in which the user counted: they name nobody (%s)"
-	for _, t := range []struct{ about, topic string }{
-		{"raw topic %s: %s", e.o.Topics.Raw},
-		{"true counts, topic " + counts, e.o.Topics.Sanitized},
-		{"published counts, topic " + counts, e.o.Counted.Published},
-	} {
-		kept, err := e.retention(ctx, t.topic)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, fmt.Sprintf(t.about, t.topic, kept))
-	}
-	return append(list, hoursRemain+e.o.Topics.Changelog, foldersRemain, downstreamRemains), nil
+func (e reporter) countedRemains(ctx context.Context) ([]Remain, error) {
+	list, err := e.kept(ctx, []Remain{
+		{What: "raw", Topic: e.o.Topics.Raw},
+		{What: "true_counts", Topic: e.o.Topics.Sanitized},
+		{What: "published_counts", Topic: e.o.Counted.Published},
+	})
+	return append(list, Remain{What: "counted_hours", Topic: e.o.Topics.Changelog},
+		Remain{What: "state_folders"}, Remain{What: "downstream"}), err
 }
 
-// GoneBy returns when neither state nor id is in the changelog's files any more, at the latest, nil
-// if its settings promise no time; and a note on it.
+// GoneBy returns when neither state nor id is in the changelog's files any more, at the latest; nil
+// if its settings promise no time.
 //
 // The cleaner has to take up a segment max.compaction.lag.ms after its first record at the latest
 // (KIP-354), and the segment at work is closed by then, if a record arrives. That removes the state
 // and leaves the tombstone, whose key is the id. It is removed by the first cleaning that comes
 // delete.retention.ms later, which takes another lag.
-func GoneBy(erased time.Time, changelog map[string]string) (*time.Time, string) {
+func GoneBy(erased time.Time, changelog map[string]string) *time.Time {
 	lag, deleted := milliseconds(changelog[maxLag]), milliseconds(changelog[deleteRetention])
 	const century = 100 * 365 * 24 * time.Hour
 	if lag <= 0 || lag > century || deleted < 0 || deleted > century {
-		return nil, "not promised: under these settings Kafka may leave old records of the " +
-			"changelog where they are for any time. Set max.compaction.lag.ms of the topic, for " +
-			"example to 86400000 (a day): the receipt of a repeated command then has a time"
+		return nil
 	}
-	by := erased.Add(2*lag + deleted).UTC()
-	return &by, "from then on Kafka's cleaner should have removed the state and then the id from " +
-		"the changelog's files: two runs, each within max.compaction.lag.ms, and " +
-		"delete.retention.ms between them. Three things delay it: the time of the runs, " +
-		"timestamps of raw records that lie in the future, and a partition that is not written to"
+	return new(erased.Add(2*lag + deleted).UTC())
 }
 
 // milliseconds reads a setting; -1 if it is no time.
@@ -230,119 +253,57 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 	case err != nil:
 		return Account{}, err
 	case last.Reset:
-		return Account{Note: "dropped, as asked (--reset-budget), so needed_until is null: " +
-			"should the user come back, the account starts at Σε = 0 beside what is published " +
-			"already, and no guarantee covers both together. What stays is a keyed hash, the " +
-			"number of releases and the last step, so that no noise is used twice, and the raw " +
-			"offset above, so that \"state verify\" can still compute the user's records"}, nil
+		return Account{Code: dropped}, nil
 	case spent == 0:
-		return Account{Note: "no separate account is kept, so needed_until is null: the user " +
-			"has come back and goes on with it, or never had a release"}, nil
-	}
-	a := Account{Kept: true, Note: "kept under the keyed hash above, without the id and without " +
-		"any place: number, times and ε of releases, and the last step. "}
-	switch {
+		return Account{Code: noAccount}, nil
 	case budget.Lifetime > 0:
-		a.Note += "needed_until is null because a budget for the user's lifetime needs it forever"
-	case budget.WindowSteps > 0:
-		var s mechanism.State
-		if err := s.DecodeBinary(kept.Account); err != nil {
-			return Account{}, err
+		return Account{Kept: true, Code: keptForLifetime}, nil
+	case budget.WindowSteps == 0:
+		return Account{Kept: true, Code: keptForSums}, nil
+	}
+	var s mechanism.State
+	if err := s.DecodeBinary(kept.Account); err != nil {
+		return Account{}, err
+	}
+	const day = 24 * time.Hour
+	at, _ := s.Ledger.Last()
+	// Rounded up to days: it would tell the minute of the last release.
+	until := time.UnixMilli(budget.Until(at, e.o.Model.Step.Milliseconds())).UTC().
+		Add(day - 1).Truncate(day).Format(time.DateOnly)
+	return Account{Kept: true, Code: keptForWindow, NeededUntil: &until}, nil
+}
+
+// kept fills in how long topics keep their records.
+func (e reporter) kept(ctx context.Context, list []Remain) ([]Remain, error) {
+	for i, r := range list {
+		c, err := admin.Configs(ctx, e.client, wire.Options{}, r.Topic, cleanupPolicy, retentionMS)
+		if err != nil {
+			return nil, err
 		}
-		const day = 24 * time.Hour
-		last, _ := s.Ledger.Last()
-		ms := budget.Until(last, e.o.Model.Step.Milliseconds())
-		// Rounded up to days: it would tell the minute of the last release.
-		until := time.UnixMilli(ms).UTC().Add(day - 1).Truncate(day).Format(time.DateOnly)
-		a.NeededUntil = &until
-		a.Note += "From needed_until on, by the producers' clock, the budget does not need it. " +
-			"Nothing removes it by itself: run \"geodither erase -c FILE --user ID " +
-			"--reset-budget\" after that day, but only if \"geodither state inspect -c FILE " +
-			"--user ID\" finds no state: a user who has come back goes on with this account"
-	default:
-		a.Note += "needed_until is null because no budget is set: the account serves nothing but " +
-			"the sums that are reported"
-	}
-	return a, nil
-}
-
-// Retention says how long a topic keeps its records, from its settings cleanup.policy and
-// retention.ms.
-func Retention(settings map[string]string) string {
-	ms := milliseconds(settings[retentionMS])
-	switch {
-	case settings[cleanupPolicy] == "compact":
-		return "compacted, forever, unless a tombstone is written"
-	case ms < 0:
-		return "forever: it has no retention.ms"
-	}
-	return fmt.Sprintf("until its retention, %v after each record", ms)
-}
-
-// retention is Retention of a topic.
-func (e reporter) retention(ctx context.Context, topic string) (string, error) {
-	c, err := admin.Configs(ctx, e.client, wire.Options{}, topic, cleanupPolicy, retentionMS)
-	if err != nil {
-		return "", err
-	}
-	return Retention(c), nil
-}
-
-// remains lists what the command does not reach.
-func (e reporter) remains(ctx context.Context) ([]string, error) {
-	raw, err := e.retention(ctx, e.o.Topics.Raw)
-	if err != nil {
-		return nil, err
-	}
-	sanitized, err := e.retention(ctx, e.o.Topics.Sanitized)
-	if err != nil {
-		return nil, err
-	}
-	dead, err := e.retention(ctx, e.o.Topics.DeadLetters)
-	if err != nil {
-		return nil, err
-	}
-	list := []string{
-		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
-		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
-		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
-			"of each refused record, of which outside_map says something about the place",
-			e.o.Topics.DeadLetters, dead),
-		foldersRemain,
-		"the keyed hash above, with the raw offset, in the changelog",
-		"topics and state folders of \"geodither replay\", if there was one",
-		"models that were trained on fixes of the user, personal ones too: train them again " +
-			"without the user",
-		"that there was an erasure, to readers of the sanitized records: if the user " +
-			"comes back, the first estimate starts from the map's popular places",
-		downstreamRemains,
-	}
-	if c := e.o.Counted; c != nil {
-		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
-			"user counted: they name nobody", c.Topics.Sanitized),
-			hoursRemain+c.Topics.Changelog)
+		kept := milliseconds(c[retentionMS])
+		if c[cleanupPolicy] != "compact" && kept >= 0 {
+			list[i].RetentionMS = new(kept.Milliseconds())
+		}
 	}
 	return list, nil
 }
 
-// What remains after each erasure.
-const (
-	foldersRemain = "state folders: a running instance's is erased within fifteen seconds. One " +
-		"of an instance that is stopped, or that had the partition before, keeps its copy until it restores the partition; stores that were set aside " +
-		"(store.aside-N) keep theirs. Remove such copies with \"geodither state reset\""
-	downstreamRemains = "everything downstream of the topics, and backups"
-	hoursRemain       = "the hours in which the user has counted on a day that is not closed, " +
-		"without a place, under the SHA-256 of the id. It has no key: a reader who has a list of " +
-		"ids finds whose hours they are. Until Kafka's cleaner has been there after the day is " +
-		"closed, in changelog "
-)
-
-// What a receipt says of the service that counts.
-const (
-	notCounted = "there is no service that counts: the config has no section counts, or its " +
-		"changelog was never made"
-	nothingThere  = "nothing was stored there"
-	erasedCounted = "removed from the changelog of the service that counts. Until the day ends " +
-		"there, it keeps the hours of that day in which the user has counted, without a place, " +
-		"so that the user cannot count twice. "
-)
+// remains lists what the command does not reach.
+func (e reporter) remains(ctx context.Context) ([]Remain, error) {
+	list, err := e.kept(ctx, []Remain{
+		{What: "raw", Topic: e.o.Topics.Raw},
+		{What: "sanitized", Topic: e.o.Topics.Sanitized},
+		{What: "dead_letters", Topic: e.o.Topics.DeadLetters},
+	})
+	for _, what := range []string{
+		"state_folders", "subject", "replays", "models", "new_start", "downstream",
+	} {
+		list = append(list, Remain{What: what})
+	}
+	if c := e.o.Counted; c != nil {
+		list = append(list, Remain{What: "published_counts"},
+			Remain{What: "true_counts", Topic: c.Topics.Sanitized},
+			Remain{What: "counted_hours", Topic: c.Topics.Changelog})
+	}
+	return list, err
+}

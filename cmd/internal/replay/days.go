@@ -7,7 +7,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/recompute"
-	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -16,9 +15,9 @@ import (
 )
 
 // days finds out whether a replay can be the first release again as far as the key's days
-// go. It refuses one of releases whose days the key no longer has, which no ε buys back.
-// It reads the raw topic and what the service has written; where these do not tell it runs
-// the mechanism once over the raw records.
+// go. It refuses one of fixes whose days the key no longer has, which no ε buys back. It reads the
+// raw topic and what the service has written; where these do not tell whether it is the first
+// release it runs the mechanism once over the raw records.
 func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Reader) error {
 	again, first := len(part.Differs) == 0, p.first.Key.FirstDay()
 	if part.empty() || !again && first == 0 {
@@ -38,22 +37,28 @@ func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Rea
 	if err != nil {
 		return err
 	}
-	if doubtful == 0 && (!again || known == records) {
+	switch {
+	case !again && doubtful > 0:
+		return p.destroyed(doubtful)
+	case doubtful == 0 && (!again || known == records):
 		return nil // each record has its answer
 	}
-	lacking, same, err := p.repeat(ctx, part, raw, again)
+	lacking, same, err := p.repeat(ctx, part, raw)
 	switch {
 	case err != nil || same:
 		return err
 	case lacking > 0:
-		return fmt.Errorf("%w: %s",
-			noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, lacking))
-	case again:
-		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead "+
-			"letters are gone, and the states that the raw records give now are not those of the "+
-			"first release")
+		return p.destroyed(lacking)
 	}
+	part.Differs = append(part.Differs, "it is not known which fixes were refused: dead "+
+		"letters are gone, and the states that the raw records give now are not those of the "+
+		"first release")
 	return nil
+}
+
+// destroyed refuses a replay of so many fixes of days whose noise is gone.
+func (p *planner) destroyed(fixes int64) error {
+	return fmt.Errorf("%w: %s", noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, fixes))
 }
 
 // answered reads what the service has refused for its day, and counts the answers that are
@@ -138,11 +143,10 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 
 // repeat runs the mechanism over the raw records once. It counts the releases of the range
 // that the key cannot make, and says whether the states that come of all that the service has
-// answered are those of its changelog. Where it is another release anyway, it goes no further
-// than the range and has nothing to compare. It takes a folder on disk, as costs does.
-func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.Reader,
-	again bool,
-) (lacking int64, same bool, err error) {
+// answered are those of its changelog. It takes a folder on disk.
+func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.Reader) (
+	lacking int64, same bool, err error,
+) {
 	recompute.Sweep(p.r.TempDir)
 	folder, err := recompute.NewFolder(p.r.TempDir, p.first.Logger)
 	if err != nil {
@@ -150,16 +154,14 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	recomputed, stored := folder.Map(0), folder.Map(1)
-	to, amended := part.To, part.amended
-	if again {
-		found, err := p.committedStates(ctx, p.first, part.Partition, stored)
-		if err != nil {
-			return 0, false, err
-		}
-		to = found.Mark.Input
-		if amended, err = engine.Resolve(found.Mark.Amendments, p.first.Later); err != nil {
-			return 0, false, err
-		}
+	found, err := p.committedStates(ctx, part.Partition, stored)
+	if err != nil {
+		return 0, false, err
+	}
+	to := found.Mark.Input
+	amended, err := engine.Resolve(found.Mark.Amendments, p.first.Later)
+	if err != nil {
+		return 0, false, err
 	}
 	run, err := recompute.New(recompute.Options{
 		Settings: p.first.Settings,
@@ -182,7 +184,7 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		}
 		return nil
 	})
-	if err != nil || !again {
+	if err != nil {
 		return lacking, false, err
 	}
 	same = true
@@ -191,12 +193,13 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 	return lacking, same, err
 }
 
-// committedStates reads the states and the mark of a changelog. A transaction may be committed
-// while its marker is still on its way to the changelog, so it waits for that.
+// committedStates reads the states and the mark of the service's changelog. A transaction may be
+// committed while its marker is still on its way to the changelog, so it waits for that.
 func (p *planner) committedStates(
-	ctx context.Context, o service.Options, partition int32, states *recompute.Map,
+	ctx context.Context, partition int32, states *recompute.Map,
 ) (recompute.Changelog, error) {
-	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
+	r, err := topics.OpenDecided(ctx, p.client, p.first.Topics.Changelog, partition,
+		p.first.Patience())
 	if err != nil {
 		return recompute.Changelog{}, err
 	}

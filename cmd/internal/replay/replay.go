@@ -41,11 +41,10 @@ type Options struct {
 	// the group has come past. One call at a time.
 	Progress func(done, total int64)
 
-	// TempDir is where states go while the cost of a second release is worked out: as
-	// large as the service's own store, and as private. Default the system's.
+	// TempDir is where states go if they have to be compared, where the key or the topics lack
+	// days: as large as the service's own store, and as private. Default the system's.
 	TempDir string
-	// Planning, if set, is told how many raw offsets of how many have been gone through
-	// to work out that cost. One call at a time.
+	// Planning, if set, is told how many raw offsets of how many have been gone through for that.
 	Planning func(done, total int64)
 }
 
@@ -58,20 +57,11 @@ type Plan struct {
 	StateDir    string `json:"state_dir"`
 
 	Partitions []PartitionPlan `json:"partitions"`
-	// raw records to go through, which NewPlan alone counts, and only if there is something left to
-	// do: all before a record count for it
-	Read int64 `json:"read,omitempty"`
-	// of these, to publish the results of; a mapping may find several fixes in a record
-	Publish int64 `json:"publish,omitempty"`
 
 	// Identical: the records will be those of the first release and cost nothing. They are the
 	// same bytes, unless that one had another publish.release.
-	Identical bool `json:"identical"`
-	// Cost is what they cost otherwise, from where processing begins to the end of the
-	// range. Spent is what of it is spent already, by this run or an earlier one.
-	Cost    Cost    `json:"cost"`
-	Spent   Cost    `json:"spent"`
-	Epsilon float64 `json:"epsilon"` // of a release
+	Identical bool   `json:"identical"`
+	Cost      *Bound `json:"cost"` // of what is not the first release again; null: nothing
 
 	Begun bool `json:"begun"` // an earlier run has begun with it
 	Done  bool `json:"done"`  // and there is nothing left to do
@@ -91,6 +81,41 @@ type PartitionPlan struct {
 	second  bool             // it is not the first release again, which its records show
 
 	refused *engine.Offsets // what the first release refused for its day
+}
+
+// Bound is what the second releases of a replay can cost each user, beside the first ones. It
+// follows from the config alone, since a replay has an account of its own, and holds for everything
+// from where processing begins. The states that records before the range lead to are second
+// releases too.
+type Bound struct {
+	Lifetime *float64 `json:"lifetime"` // Σε of all of them; null: no limit
+	In24H    *float64 `json:"in_24_h"`  // Σε in any 24 hours of fix times; null: no limit
+}
+
+// bound fills in the bound of a replay's config, unless it costs nothing.
+func (p *Plan) bound(o service.Options) {
+	if p.Identical {
+		return
+	}
+	b, budget := &Bound{}, o.Release.Budget
+	if budget.Lifetime > 0 {
+		b.Lifetime = &budget.Lifetime
+	}
+	if budget.Limited() {
+		b.In24H = new(engine.Rounded(engine.MostEpsilonDay(o.Release, o.Model.Step)))
+	}
+	p.Cost = b
+}
+
+// String is the bound in words.
+func (b *Bound) String() string {
+	switch {
+	case b.Lifetime != nil:
+		return fmt.Sprintf("at most Σε = %g for each user", *b.Lifetime)
+	case b.In24H != nil:
+		return fmt.Sprintf("at most Σε = %g for each user in any 24 hours of fix times", *b.In24H)
+	}
+	return "without a bound: release.budget is none"
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -158,8 +183,7 @@ type planner struct {
 	partitions int // of the raw topic
 }
 
-// NewPlan works out what a replay would do, and what it would cost: for a second release
-// that is one pass of the mechanism over the raw records. Another pass counts them. It
+// NewPlan works out what a replay would do, and what it can cost. It
 // writes nothing to Kafka and creates no topic. Its error is the one that Run would end with, up to
 // its Refusal.
 func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
@@ -168,14 +192,10 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		return plan, err
 	}
 	replayed, _ := r.options(o.WithDefaults())
-	p := &planner{first: o.WithDefaults(), client: o.Client(), r: r}
 	// Run needs the group's coordinator, which may be another broker than those asked so far.
 	call := wire.Options{RetryTimeout: service.CallPatience}
-	if _, _, err := consumer.Committed(ctx, p.client, call, replayed.Group, replayed.Topics.Raw,
+	if _, _, err := consumer.Committed(ctx, o.Client(), call, replayed.Group, replayed.Topics.Raw,
 		0); err != nil {
-		return plan, err
-	}
-	if err := p.count(ctx, &plan); err != nil {
 		return plan, err
 	}
 	_, err = service.New(replayed)
@@ -203,7 +223,7 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan := Plan{
 		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters,
 		Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
-		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
+		Identical: true, Done: true,
 	}
 	counts, err := admin.Partitions(ctx, p.client, wire.Options{}, p.first.Topics.Raw)
 	if err != nil {
@@ -242,42 +262,11 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	if err := p.requireFitting(ctx); err != nil {
 		return plan, err
 	}
-	return plan, p.costs(ctx, &plan)
+	plan.bound(p.replay)
+	return plan, nil
 }
 
-// count counts the records of a plan, in one pass over the raw topic. Offsets count transaction
-// markers and aborted records too. Records that retention has removed are not counted.
-func (p *planner) count(ctx context.Context, plan *Plan) error {
-	progress := planning(plan, p.r.Planning,
-		func(part PartitionPlan) bool { return !part.empty() })
-	for i, part := range plan.Partitions {
-		if part.empty() {
-			continue
-		}
-		raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
-			consumer.FetcherOptions{})
-		if err == nil {
-			from := max(raw.First, part.Origin)
-			err = raw.Scan(ctx, from, part.To, func(r consumer.Record) error {
-				plan.Read++
-				if r.Offset >= part.From {
-					plan.Publish++
-				}
-				if plan.Read%countEvery == 0 {
-					progress.Set(i, r.Offset-part.Origin, part.To-part.Origin)
-				}
-				return nil
-			})
-		}
-		if err != nil {
-			return fmt.Errorf("partition %d: count records: %w", part.Partition, err)
-		}
-		progress.Set(i, part.To-part.Origin, part.To-part.Origin)
-	}
-	return nil
-}
-
-// countEvery is after how many records the progress of counting is told.
+// countEvery is after how many records the progress of a search is told.
 const countEvery = 1024
 
 var errUsed = errors.New("holds records already, and not of this replay")

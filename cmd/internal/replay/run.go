@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,19 +49,9 @@ func (p *Plan) replay(ctx context.Context, o service.Options, r Options) error {
 		return err
 	}
 	if !p.Identical {
-		replayed.Logger.Warn("the replay is a second release", "users", p.Cost.Users,
-			"epsilon", p.Cost.Epsilon, "epsilon_user_max", p.Cost.UserMax,
-			"epsilon_before_from", p.Cost.BeforeFrom, "epsilon_spent_already",
-			p.Spent.Epsilon)
+		replayed.Logger.Warn("the replay is a second release", "costs", p.Cost.String())
 	}
-	err = p.work(ctx, s, replayed, r.Progress)
-	if err == nil && p.Done && !p.Identical {
-		// A user who stops it now knows all but that: the replay is done.
-		if settled := p.settle(ctx, o, r); ctx.Err() == nil {
-			err = settled
-		}
-	}
-	return err
+	return p.work(ctx, s, replayed, r.Progress)
 }
 
 // work runs a service until the group has committed all windows of the options.
@@ -85,7 +74,7 @@ func (p *Plan) work(ctx context.Context, s *service.Service, o service.Options,
 }
 
 // Refusal is what a replay that is run with these options ends with instead of beginning:
-// ErrSpend, the reasons and the cost of a second release, without SpendAgain; or nil.
+// ErrSpend, the reasons and what a second release can cost, without SpendAgain; or nil.
 func (p *Plan) Refusal(r Options) error {
 	if p.Identical || p.Done || r.SpendAgain {
 		return nil
@@ -93,30 +82,7 @@ func (p *Plan) Refusal(r Options) error {
 	return fmt.Errorf("%w: %s", ErrSpend, p.why())
 }
 
-// settle reads from the replay's own topics what it has cost in the end, by whatever process,
-// and logs it.
-func (p *Plan) settle(ctx context.Context, o service.Options, r Options) error {
-	planner := &planner{first: o.WithDefaults(), client: o.Client(), partitions: len(p.Partitions)}
-	planner.replay, planner.r = r.options(planner.first)
-	planner.r.Planning = nil
-	announced, ended := p.Cost, *p
-	ended.Cost, ended.Spent = Cost{}, Cost{}
-	ended.Partitions = slices.Clone(p.Partitions)
-	for i := range ended.Partitions {
-		ended.Partitions[i].begun = true
-	}
-	if err := planner.costs(ctx, &ended); err != nil {
-		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w",
-			err)
-	}
-	p.Spent = ended.Spent
-	o.WithDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
-		"epsilon", p.Spent.Epsilon, "epsilon_user_max", p.Spent.UserMax,
-		"epsilon_before_from", p.Spent.BeforeFrom, "epsilon_announced", announced.Epsilon)
-	return nil
-}
-
-// why lists what makes a replay a second release, and its cost.
+// why lists what makes a replay a second release, and what it can cost.
 func (p *Plan) why() string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -128,22 +94,7 @@ func (p *Plan) why() string {
 			}
 		}
 	}
-	b.WriteString("it would cost " + p.Cost.words(p.Epsilon))
-	if p.Spent.Epsilon > 0 {
-		fmt.Fprintf(&b, "; an earlier run has spent ε = %g of it", p.Spent.Epsilon)
-	}
-	return b.String()
-}
-
-// words is a cost in a sentence's end.
-func (c Cost) words(each float64) string {
-	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = "+
-		"%g a release", c.Epsilon, c.Users, c.UserMax, each)
-	if c.BeforeFrom > 0 {
-		text += fmt.Sprintf("; ε = %g of it is for releases before --from, "+
-			"on which the published records depend", c.BeforeFrom)
-	}
-	return text
+	return b.String() + "it would cost " + p.Cost.String()
 }
 
 // await waits until the group has committed the whole range, in all partitions

@@ -7,20 +7,16 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/deploy"
@@ -72,28 +68,27 @@ func (s *service) file(name, text string) (path string) {
 	return path
 }
 
-// sheet is the statement's, of a program that does not change from commit to commit.
-func (s *service) sheet() *Sheet {
+// facts are those of a program that does not change from commit to commit.
+func (s *service) facts() *Facts {
 	s.Helper()
-	sheet, err := New(s.config, noon)
+	f, err := New(s.config, nil, nil)
 	s.ok(err)
-	sheet.Program = cli.Build{Version: "v1.2.3", Revision: "0a1b2c3"}
-	return sheet
+	f.Program = cli.Build{Version: "v1.2.3", Revision: "0a1b2c3"}
+	return f
 }
 
-// both writes a sheet in both formats, and returns the YAML's values too.
-func (s *service) both(sheet *Sheet) (text, markdown string, values map[string]any) {
+// both writes facts in both formats, and returns the JSON's values too.
+func (s *service) both(f *Facts) (markdown string, values map[string]any) {
 	s.Helper()
-	var one, other strings.Builder
-	s.ok(YAML(&one, sheet))
-	s.ok(Markdown(&other, sheet))
-	if err := yaml.Unmarshal([]byte(one.String()), &values); err != nil {
-		s.Fatalf("%v\n%s", err, one.String())
-	}
-	return one.String(), other.String(), values
+	var page strings.Builder
+	s.ok(Markdown(&page, f, noon))
+	text, err := json.Marshal(f)
+	s.ok(err)
+	s.ok(json.Unmarshal(text, &values))
+	return page.String(), values
 }
 
-// at follows keys down a YAML document.
+// at follows keys down a JSON document.
 func (s *service) at(values map[string]any, path string) any {
 	s.Helper()
 	var value any = values
@@ -109,11 +104,11 @@ func (s *service) at(values map[string]any, path string) any {
 	return value
 }
 
-const plain = "{mechanism: codebook, epsilon: 2, interval: 3h, " +
+const plainRelease = "{mechanism: codebook, epsilon: 2, interval: 3h, " +
 	"budget: {epsilon: 18, window: 24h}}"
 
-// cases are configs, each with what its statement has to say and must not say, both in YAML and in
-// Markdown, and with values of the YAML.
+// cases are configs, each with what its page has to say and must not say, and with values of the
+// JSON.
 var cases = map[string]struct {
 	release, rest string
 	model         func(*mobility.Model)
@@ -121,84 +116,65 @@ var cases = map[string]struct {
 	values        map[string]any
 }{
 	"codebook": {
-		release: plain,
+		release: plainRelease,
 		says: []string{
-			"follows from the releases of this user up to then", "predicted record has none",
-			"\"geodither run\" refuses to start under another key while such an account is kept",
-			"guarantee holds against everybody", "odds between two days",
-			"theorem 12 (codebook)", "e^ε = 7.39",
-			"above Σε = 18 in any 24 hours. That alone would allow 9 releases",
-			"A lowered limit holds from one such window after the change on",
-			"hold for 24 hours that start after the change",
-			"24 hours of event time of a user cost at most Σε = 18", "Σε may reach 5,842",
-			"factor e^Σε, 65,659,970",
-			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
-			"trained without differential privacy", "no day was destroyed",
-			"at most one release in 3 hours",
-			"an estimate that follows from earlier releases",
+			"holds against everybody who does not have the noise key", "odds between two days",
+			"codebook, exact for the published values (theorem 12)", "a factor of 7.39",
+			"Σε ≤ 18 in any 24 hours; spent: predictions",
+			"After a change of settings a limit holds",
+			"at most 18: odds", "a factor of 65,659,970",
+			"in a year of daily reports at most 5,842",
+			"the exact time of each fix", "the plain user id", "and the release",
+			"the record is missing", "trained without differential privacy",
+			"3 hours; between them: predictions", "A home: nights add up",
 		},
 		not: []string{
-			"theorem 2 ", "pseudonym of the user",
-			"which geodither calls high", "That a report was left out",
-			"location set may leave out", "computed from", "bounds of models of the same people",
+			"theorem 2", "pseudonym", ", which is high", "That a report was left out", `"delta"`,
+			"each version that the fixes",
 		},
 		values: map[string]any{
-			"deployment.privacy_loss.privacy_parameters.epsilon": 2,
-			"deployment.privacy_loss.privacy_parameters.delta":   0,
-			"deployment.dp_variant.variant_name":                 "Pure DP",
-			"deployment.basic.data_curators":                     nil,
-			"geodither.budget.window.epsilon":                    18,
-			"geodither.budget.window.seconds":                    86400,
-			"geodither.budget.lifetime":                          nil,
-			"geodither.budget.most_in_24_h":                      18,
-			"geodither.interval_s":                               10800,
-			"geodither.measured":                                 nil,
-			"geodither.retention.raw":                            nil,
-			"geodither.topics.changelog":                         "fleet-changelog",
-			"geodither.user":                                     "plain",
+			"epsilon": 2., "delta": 0., "location_set_delta": nil, "budget.epsilon": 18.,
+			"budget.window_s": 86400., "budget.lifetime": nil, "most_in_24_h": 18.,
+			"interval_s": 10800., "topics.changelog": "fleet-changelog", "records.user": "plain",
+			"nights_open": true, "hours": nil, "key.first_day": nil, "counts": nil,
 		},
 	},
 	"lattice": {
-		release: "{mechanism: lattice, epsilon: 1, delta: 0.3, interval: 2h, " +
-			"between: skip, budget: {lifetime: 60}}",
-		rest: "publish: {user: pseudonym, timestamp: step}\ninput: {outside: clamp}\n",
+		release: "{mechanism: lattice, epsilon: 1, delta: 0.3, interval: 2h, between: skip, " +
+			"budget: {lifetime: 60}, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: UTC}]}",
+		rest: "publish: {user: pseudonym, timestamp: step, release: false}\n" +
+			"input: {outside: clamp}\nmax_ahead: off\n",
 		says: []string{
-			"theorem 2 (privacy)", "theorem 8 (release and words)", "0.3, is another quantity",
-			"a pseudonym of the user", "the step of 1 minute in which each fix",
-			"counts as one in the nearest cell",
-			"That a report was left out", "Between releases it publishes nothing",
-			"the service publishes nothing",
-			"For as long as the account is kept, a user's releases cost at most Σε = 60",
+			"(theorem 2)", "Theorem 8 (release and words)", `"delta" is no δ of the guarantee`,
+			"a pseudonym, the step", "counts as in the nearest cell", "Releases only in",
+			"That a report was left out", "2 hours; between them: nothing",
+			"Σε ≤ 60 in all; spent: nothing", `"max_ahead: off" lets`,
 		},
 		not: []string{
-			"theorem 12", "the plain user id", "the exact time of each fix", "reason outside_map",
-			"In any",
+			"theorem 12", "user id,", "the exact time of each fix", "and the release |", "In any",
+			"A home: nights", "ε in a lifetime",
 		},
 		values: map[string]any{
-			"deployment.privacy_loss.privacy_parameters.delta": 0,
-			"geodither.location_set_delta":                     0.3,
-			"geodither.user":                                   "pseudonym",
-			"geodither.timestamp":                              "step",
-			"geodither.outside_the_map":                        "clamp",
+			"delta": 0., "location_set_delta": .3, "records.user": "pseudonym",
+			"records.timestamp": "step", "records.release": false, "outside_the_map": "clamp",
+			"nights_open": false, "max_ahead_s": nil, "leaves_reports_out": true,
 		},
 	},
 	"no budget": {
 		release: "{mechanism: codebook, epsilon: 4, budget: none}",
 		says: []string{
-			"No budget limits the sum", "at most Σε = 5,764", "which geodither calls high",
-			"about 10^2504", "release.budget is none",
+			"**none**: Σε grows", "at most 5,764, which is high", "about 10^2504",
+			"release.budget is none",
 		},
-		not:    []string{"A budget for each user", "When the budget is spent"},
-		values: map[string]any{"geodither.budget.spent": nil, "geodither.budget.window": nil},
+		not:    []string{"spent:"},
+		values: map[string]any{"budget.spent": nil, "budget.epsilon": nil},
 	},
 	"sum above a hundred": { // what lint warns of and what the statement says is one text
 		release: "{mechanism: codebook, epsilon: 0.35, interval: 4m, budget: none}",
-		says: []string{
-			"hours of event time of a user cost at most Σε = 126.35", "Σε is at most 126.35 for",
-		},
+		says:    []string{"at most 126.35, which is high", "Σε is at most 126.35 for"},
 	},
 	"private model": {
-		release: plain,
+		release: plainRelease,
 		rest: "topics: {raw: a, sanitized: b, changelog: c, dead_letters: d, partitioner: any}\n" +
 			"input: {key_check: off}\nhttp: {listen: ':8080'}\n",
 		model: func(m *mobility.Model) {
@@ -207,7 +183,7 @@ var cases = map[string]struct {
 		},
 		says: []string{
 			"ε_M = 1.5", "ε + 2ε_M (theorem 9)", `buses: - "of" a town`,
-			"partitioner: any", "key_check: off", "at :8080",
+			"partitioner: any", "key_check: off", "at `:8080`",
 		},
 		not: []string{"trained without differential privacy"},
 	},
@@ -222,74 +198,46 @@ func TestStatement(t *testing.T) {
 				c.model(s.model)
 				s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
 			}
-			text, markdown, values := s.both(s.sheet())
-			says := append(c.says, "Sanitized records stay personal data")
-			not := append(c.not, "<no value>", "%!", "{{", "}}")
-			s.wording("YAML", text, says, not)
-			s.wording("Markdown", markdown, says, not)
+			f := s.facts()
+			markdown, values := s.both(f)
+			s.wording(markdown, append(c.says, "Sanitized records stay personal data"),
+				append(c.not, "<no value>", "%!", "{{", "}}"))
 			for path, want := range c.values {
 				if got := s.at(values, path); got != want {
 					t.Errorf("%s is %v, not %v", path, got, want)
 				}
 			}
-			s.agree(values, markdown)
-			s.proved(text + markdown)
-			s.secret(text + markdown)
+			s.proved(markdown)
+			text, err := json.Marshal(f)
+			s.ok(err)
+			s.secret(markdown + string(text))
+			if again, err := json.Marshal(s.facts()); err != nil || string(again) != string(text) {
+				t.Errorf("the same config has other facts: %s, then %s (%v)", text, again, err)
+			}
 		})
 	}
 }
 
 // wording requires words of a text, and that it has no others.
-func (s *service) wording(format, text string, says, not []string) {
+func (s *service) wording(text string, says, not []string) {
 	s.Helper()
 	text = flat(text)
 	for _, words := range says {
 		if !strings.Contains(text, words) {
-			s.Errorf("the %s does not say %q:\n%s", format, words, text)
+			s.Errorf("the statement does not say %q:\n%s", words, text)
 		}
 	}
 	for _, words := range not {
 		if strings.Contains(text, words) {
-			s.Errorf("the %s says %q:\n%s", format, words, text)
+			s.Errorf("the statement says %q:\n%s", words, text)
 		}
 	}
 }
 
-// flat is a text without its line breaks, margins and comment signs.
-func flat(text string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n# ", "\n")), " ")
-}
+// flat is a text without its line breaks and margins.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// agree requires that every text of the YAML stands in the Markdown too.
-func (s *service) agree(values map[string]any, markdown string) {
-	s.Helper()
-	all, found := flat(strings.ReplaceAll(markdown, "**", "")), 0
-	var look func(value any)
-	look = func(value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for _, below := range value {
-				look(below)
-			}
-		case string:
-			for paragraph := range strings.SplitSeq(value, "\n\n") {
-				if !strings.Contains(value, "\n") {
-					continue // a word, and no text
-				}
-				found++
-				if !strings.Contains(all, flat(paragraph)) {
-					s.Errorf("the Markdown lacks what the YAML says: %q", paragraph)
-				}
-			}
-		}
-	}
-	look(values)
-	if found < 20 {
-		s.Errorf("the YAML has %d paragraphs", found)
-	}
-}
-
-var theorem = regexp.MustCompile(`theorem (\d+)(?: \(([^)]+)\)|, (destroyed days))?`)
+var theorem = regexp.MustCompile(`[Tt]heorem (\d+)(?: \(([^)]+)\)|, (destroyed days|one moment))?`)
 
 // proved requires that the theorems that a statement names are those of PROOFS.md.
 func (s *service) proved(text string) {
@@ -317,68 +265,55 @@ func (s *service) secret(text string) {
 	}
 }
 
-// TestExample: the statement of the config that explains every key has these headings, in this
-// order, these figures in its table, and narrow lines.
+// mostWords is what fits on one page.
+const mostWords = 1000
+
+// TestExample: the page of the config that explains every key has these headings, in this order,
+// these figures in its table, narrow lines, and few words.
 func TestExample(t *testing.T) {
 	s := newService(t, "", "")
 	s.file("geodither.yml", deploy.Example)
-	text, markdown, values := s.both(s.sheet())
-	if got := headings(markdown); !slices.Equal(got, exampleHeadings) {
-		t.Errorf("headings %q, want %q", got, exampleHeadings)
+	markdown, values := s.both(s.facts())
+	want := []string{
+		"What `geodither` guarantees", "What the numbers mean", "What is not protected",
+		"Whom it rests on", "What is kept, and erased", "Measured attacks", "Warnings",
+		"What geodither does not know",
 	}
-	s.wording("Markdown", markdown, []string{
+	if got := headings(markdown); !slices.Equal(got, want) {
+		t.Errorf("headings %q, want %q", got, want)
+	}
+	s.wording(markdown, []string{
 		"**Sanitized records stay personal data.**",
-		"on 2026-11-23T12:00:00Z from the config `geodither.yml`", "v1.2.3 (revision `0a1b2c3`)",
+		"on 2026-11-23T12:00:00Z from the config `geodither.yml`", "v1.2.3, revision `0a1b2c3`",
 		"| Privacy unit | one fix: the place of one user id in one step of 1 minute |",
 		"| ε of one release | 2: the odds between two places change by at most a factor of 7.39 |",
 		"| Near places | no promise beyond that |", "| δ | none |",
-		"| Least time between releases | 3 hours |",
-		"| Budget | Σε ≤ 18 in any 24 hours, Σε ≤ 540 in all |",
-		"| ε in 24 hours of event time | at most 18 |", "| ε in a lifetime | at most 540 |",
-		"| Mechanism | codebook, exact for the published values |",
-		"| Records carry | the user id and the exact time |",
+		"| Least time between releases | 3 hours; between them: predictions, which cost nothing |",
+		"| Budget of a user | Σε ≤ 18 in any 24 hours, Σε ≤ 540 in all; spent: predictions",
+		"| ε in 24 hours of event time | at most 18: ",
+		"| Mechanism | codebook, exact for the published values (theorem 12) |",
+		"the user id, the exact time, an estimate with a radius",
 		"| Outside the map | no record, which shows it |",
-		"| Model " + s.model.ID() + " | trained without differential privacy |",
-		"Places are the 49 cells of a map, 7 by 7 squares with a side of 500 m, between 10.0000, " +
-			"20.0000 and 10.0300, 20.0300",
-		"This statement cites no audit.",
+		"| Model " + s.model.ID() + " | 49 cells of 500 m between 10.0000, 20.0000 and 10.0300, " +
+			"20.0300",
+		"None is cited.",
 	}, nil)
 	for path, want := range map[string]any{
-		"deployment.deployment_model.release_type": "Many releases",
-		"geodither.made_at":                        noon,
-		"geodither.step_s":                         60,
-		"geodither.budget.lifetime":                540,
-		"geodither.outside_the_map":                "dead_letter",
-		"geodither.topics.dead_letters":            "geodither-dead-letters",
-		"deployment.privacy_loss.privacy_unit": "One fix " +
-			"(the place of one user id in one step)",
-		"deployment.privacy_loss.privacy_parameters": map[string]any{
-			"epsilon": 2, "delta": 0, "rho": nil,
-		},
+		"step_s": 60., "budget.lifetime": 540., "outside_the_map": "dead_letter",
+		"topics.dead_letters": "geodither-dead-letters",
 	} {
-		if got := s.at(values, path); !reflect.DeepEqual(got, want) {
+		if got := s.at(values, path); got != want {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
 	}
-	for line := range strings.Lines(text + markdown) {
-		tabled := strings.HasPrefix(line, "|") || strings.Contains(line, "null  # ") ||
-			strings.HasPrefix(strings.TrimSpace(line), "settings: ") ||
-			strings.HasPrefix(line, "  - \"") // a warning
-		if len([]rune(line)) > 101 && !tabled {
+	for line := range strings.Lines(markdown) {
+		if len([]rune(line)) > width+1 && !strings.HasPrefix(line, "|") {
 			t.Errorf("a line of %d characters: %s", len([]rune(line)), line)
 		}
 	}
-}
-
-// exampleHeadings are those of an impact assessment, without their marks.
-var exampleHeadings = []string{
-	"Statement on data protection: geodither", "1. Description of the processing",
-	"Who is involved", "When something is released", "Data, and what is not protected",
-	"Retention", "2. Necessity and proportionality", "What one release reveals",
-	"What many releases reveal", "3. Risks to the persons", "The model and the settings",
-	"Warnings",
-	"4. Measures", "The guarantee", "The noise key", "Faults", "Erasure", "Measured attacks",
-	"Sources", "5. To fill in",
+	if n := len(strings.Fields(markdown)); n > mostWords {
+		t.Errorf("%d words are more than a page: at most %d", n, mostWords)
+	}
 }
 
 func headings(markdown string) (all []string) {
@@ -391,155 +326,65 @@ func headings(markdown string) (all []string) {
 	return all
 }
 
-// TestUnknown: the YAML leaves no null without a word on it, and the Markdown lists what the YAML
-// does not know.
-func TestUnknown(t *testing.T) {
-	s := newService(t, plain, "")
-	text, markdown, _ := s.both(s.sheet())
-	nulls := 0
-	for line := range strings.Lines(text) {
-		_, comment, isNull := strings.Cut(strings.TrimSpace(line), ": null")
-		if !isNull {
-			continue
+// TestOneMoment: what all records say of one moment is bounded under an interval in which the model
+// forgets, with and without a law of gaps, and not under one in which it does not.
+func TestOneMoment(t *testing.T) {
+	for _, c := range []struct {
+		interval, budget string
+		law              mobility.GapLaw
+		says, not        string
+	}{
+		{"12h", "none", nil, "That places before a long silence", "after silence too"},
+		{"12h", "none", mobility.GapLaw{{Chain: 1}}, "after silence too", "a long silence"},
+		{"1m", "none", nil, "hardly forgets where somebody was", "theorem 15"},
+		{"12h", "{lifetime: 2}", nil, "the lifetime budget is smaller already", "theorem 15"},
+	} {
+		s := newService(t, "{mechanism: codebook, epsilon: 2, interval: "+c.interval+
+			", budget: "+c.budget+"}", "")
+		f, model := s.facts(), s.model.Copy()
+		model.Gaps = c.law
+		var err error
+		f.OneMoment, err = f.boundMoment(model, s.release(), nil)
+		s.ok(err)
+		markdown, _ := s.both(f)
+		says := []string{c.says}
+		if m := f.OneMoment; m.AnyTime != nil {
+			if *m.AtARelease < 2 || *m.AnyTime < *m.AtARelease {
+				t.Errorf("%+v is less than one release tells", m)
+			}
+			says = append(says, fmt.Sprintf("by at most e^%s at a release, and by at most e^%s at "+
+				"any moment (theorem 15", number(*m.AtARelease), number(*m.AnyTime)))
 		}
-		nulls++
-		ask, said := strings.CutPrefix(comment, "  # ")
-		if !said || len(ask) < 8 {
-			t.Errorf("nobody learns why it is null: %s", line)
-		}
+		s.wording(markdown, says, []string{c.not})
 	}
-	sheet := s.sheet()
-	list := asks(sheet)
-	onlyMarkdown := 0
-	for _, ask := range list {
-		if !strings.Contains(flat(markdown), ask) {
-			t.Errorf("the Markdown does not ask for %q", ask)
-		}
-		if !strings.Contains(text, "null  # "+ask) {
-			onlyMarkdown++ // the registry has no field for it
-		}
-	}
-	if len(list) != 13 || onlyMarkdown != 3 {
-		t.Errorf("%d of %d are in the Markdown alone", onlyMarkdown, len(list))
-	}
-	if nulls < 15 {
-		t.Errorf("%d fields are null:\n%s", nulls, text)
-	}
-}
-
-// TestExpected: a statement says which error to expect, the doctor's, and asks for it no more.
-func TestExpected(t *testing.T) {
-	s := newService(t, plain, "")
-	sheet := s.sheet()
-	sheet.Nights = []int{1}
-	steps := int64(0)
-	s.ok(sheet.Simulate(t.Context(), 4, func(done, _ int64) error { steps = done; return nil }))
-	service, _, err := config.Service(s.config)
-	s.ok(err)
-	x, err := expect.Simulate(t.Context(), service.Model, service.Release,
-		expect.Options{Tracks: 4, Seed: 1})
-	s.ok(err)
-	if want := x.Summary(); steps == 0 || *sheet.Expected != want {
-		t.Errorf("after %d steps: %+v, want %+v", steps, *sheet.Expected, want)
-	}
-	text, markdown, values := s.both(sheet)
-	s.agree(values, markdown)
-	if got, want := s.at(values, "geodither.expected_error.estimate_mean_m"),
-		int(sheet.Expected.Estimate.Mean+.5); got != want {
-		t.Errorf("estimate_mean_m is %v, want %v", got, want)
-	}
-	says := []string{
-		"off by " + cli.Metres(sheet.Expected.Estimate.Mean) + " on average",
-		"(blind) by " + cli.Metres(sheet.Expected.Blind.Mean),
-		`every reader can compute that ("geodither smooth")`,
-		"after 1 night the estimate is off by " + cli.Metres(sheet.Homes[0].MedianM) + " (median)",
-		". To tell less, leave the nights out of",
-	}
-	not := []string{"--simulate", "geodither doctor -c FILE\" says which error"}
-	s.wording("YAML", text, says, not)
-	s.wording("Markdown", markdown, says, not)
-	rounded := *sheet
-	rounded.DayEpsilon = 19.799999999999997
-	rounded.Homes = slices.Clone(sheet.Homes)
-	rounded.Homes[0].MedianM = 0
-	text, _, _ = s.both(&rounded)
-	s.wording("YAML", text, []string{
-		"most_in_24_h: 19.8 ", "after 1 night the estimate is in the right cell (median), and",
-	}, nil)
-	s.oneMoment(sheet)
+	s := newService(t, plainRelease, "")
 	stop := errors.New("stop")
-	err = sheet.Simulate(t.Context(), 4, func(int64, int64) error { return stop })
-	if !errors.Is(err, stop) {
+	if _, err := New(s.config, nil, func() error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("stopped, it says %v", err)
 	}
 }
 
-// oneMoment looks at what a statement says of all records about one moment: under an interval in
-// which the model forgets, with and without a law of gaps, and under one in which it does not.
-func (s *service) oneMoment(sheet *Sheet) {
-	told := func() []string {
-		return []string{
-			fmt.Sprintf("by at most e^%.2f at a release, and by at most e^%.2f at any moment",
-				math.Ceil(100*sheet.Moment.At)/100, math.Ceil(100*sheet.Moment.Between)/100),
-			"for releases 12 hours apart or more",
-		}
-	}
-	sheet.Release.ReleaseInterval = 12 * 60
-	first := sheet.Models[0].Model
-	for _, law := range []mobility.GapLaw{nil, {{Chain: 1}}} {
-		model := first.Copy()
-		model.Gaps = law
-		sheet.Models[0].Model = model
-		s.ok(sheet.boundMoment(s.Context()))
-		says, not := append(told(), "After a silence of more than 1 hour the"), "Σε is the bound."
-		if law != nil {
-			says[2], not = not, says[2]
-			says[2] = "after silence " + says[2]
-		} else {
-			not = "after silence " + not
-		}
-		text, markdown, _ := s.both(sheet)
-		s.wording("YAML", text, says, []string{"no better bound than Σε", not})
-		s.wording("Markdown", markdown, says, []string{"no better bound than Σε", not})
-	}
-	sheet.Release.ReleaseInterval = 1
-	s.ok(sheet.boundMoment(s.Context()))
-	text, markdown, _ := s.both(sheet)
-	says := []string{"no better bound than Σε is claimed: in 1 minute, the time between two"}
-	s.wording("YAML", text, says, nil)
-	s.wording("Markdown", markdown, says, nil)
-}
-
 // TestWithoutKey: a statement is made where the key is not, and says what it does not know then.
 func TestWithoutKey(t *testing.T) {
-	s := newService(t, plain, "")
-	with := s.sheet()
-	if with.Settings == "" || !with.Key.Known {
-		t.Errorf("with the key: %+v, settings %q", with.Key, with.Settings)
+	s := newService(t, plainRelease, "")
+	if with := s.facts(); with.Settings == nil || with.Key == nil || with.Key.First != nil {
+		t.Errorf("with the key: %+v, settings %v", with.Key, with.Settings)
 	}
 	day := noise.DayAt(noon.Add(-48 * time.Hour).UnixMilli())
 	later, err := s.key.From(day)
 	s.ok(err)
 	s.file("noise.key", later.Reveal()+"\n")
-	_, markdown, values := s.both(s.sheet())
-	if !strings.Contains(flat(markdown), "has no noise of days before "+day.String()) ||
-		fmt.Sprint(s.at(values, "geodither.key.first_day")) != day.Start().String() {
-		t.Errorf("of a key from %v on: %v\n%s", day, s.at(values, "geodither.key.first_day"),
-			markdown)
+	markdown, values := s.both(s.facts())
+	s.wording(markdown, []string{"with no noise of days before " + day.String()}, nil)
+	if got := s.at(values, "key.first_day"); got != day.String() {
+		t.Errorf("a key from %v on has the first day %v", day, got)
 	}
 	s.ok(os.Remove(filepath.Join(s.dir, "noise.key")))
-	text, markdown, _ := s.both(s.sheet())
-	for _, want := range []string{
-		"first_day: null  # the key is not here", "settings: null  # the key",
-		"noise.key is not here",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+	markdown, values = s.both(s.facts())
+	if s.at(values, "key") != nil || s.at(values, "settings") != nil {
+		t.Errorf("of a key that is not here: %v", values)
 	}
-	if strings.Contains(markdown, "when this statement was made") {
-		t.Errorf("the statement speaks of a key that is not here:\n%s", markdown)
-	}
+	s.wording(markdown, []string{"| Noise key | not here |", "noise.key is not here"}, nil)
 }
 
 // schedule puts a second model beside the service's.
@@ -557,33 +402,43 @@ func (s *service) schedule(later *mobility.Model) {
 
 // TestSchedule: all versions of a model are stated, and that their bounds add.
 func TestSchedule(t *testing.T) {
-	s := newService(t, plain, "")
+	s := newService(t, plainRelease, "")
 	s.model.Provenance.Privacy = &mobility.Privacy{Epsilon: "2"}
 	later, err := servicetest.TownModel()
 	s.ok(err)
 	s.schedule(later)
-	sheet := s.sheet()
-	text, markdown, values := s.both(sheet)
-	models, ok := s.at(values, "geodither.models").([]any)
-	if !ok || len(models) != 2 || !strings.Contains(flat(text), "for fixes from 2026-12-01T04") ||
-		!strings.Contains(markdown, "trained without differential privacy") {
-		t.Errorf("two versions: %v\n%s", models, text)
+	markdown, values := s.both(s.facts())
+	models, ok := s.at(values, "models").([]any)
+	if !ok || len(models) != 2 {
+		t.Errorf("two versions: %v", models)
 	}
-	s.agree(values, markdown)
-	s.wording("YAML", text, []string{
-		"The bounds of models of the same people add: each further model that somebody's fixes " +
-			"went into adds 2ε_M", "A model without ε_M among them leaves no bound",
-		"this model and the release together have the bound ε + 2ε_M (theorem 9)",
+	s.wording(markdown, []string{
+		"for fixes from 2026-12-01T04", "trained without differential privacy",
+		"There is no bound for it and the releases together", "here are several versions",
 	}, nil)
+	later.Provenance.Privacy = &mobility.Privacy{Epsilon: "1"}
+	s.schedule(later)
+	markdown, _ = s.both(s.facts())
+	s.wording(markdown, []string{"each version that the fixes went into adds 2ε_M to ε"}, nil)
+}
+
+// release is the section of the config, with its defaults as the service has them.
+func (s *service) release() mechanism.Options {
+	s.Helper()
+	file, _, err := config.Lint(s.config)
+	s.ok(err)
+	release, err := released(s.model, file.Release)
+	s.ok(err)
+	return release
 }
 
 // report is one of an audit that found nothing.
-func (s *service) report(sheet *Sheet) audit.Report {
+func (s *service) report(release mechanism.Options) audit.Report {
 	return audit.Report{
-		Mechanism: sheet.Release.Mechanism, Epsilon: sheet.Release.Epsilon,
-		Delta: sheet.Release.Delta, ModelID: s.model.ID(), Records: 500_000, Confidence: .999,
+		Mechanism: release.Mechanism, Epsilon: release.Epsilon,
+		Delta: release.Delta, ModelID: s.model.ID(), Records: 500_000, Confidence: .999,
 		Bound: audit.Bound{Epsilon: 1.98765}, Passed: true, Findings: []string{},
-		Settings: audit.Settings{Release: sheet.Release}.Facts(),
+		Settings: audit.Settings{Release: release}.Facts(),
 		Again:    "geodither audit -c geodither.yml", Program: "geodither v1",
 		Time: &noon,
 	}
@@ -599,36 +454,27 @@ func (s *service) saved(r audit.Report) (path string) {
 // TestMeasured: a statement cites an audit of the same settings, with its date and its data, and
 // refuses one of others.
 func TestMeasured(t *testing.T) {
-	s := newService(t, plain, "")
-	sheet := s.sheet()
-	s.ok(sheet.AddAudit(s.saved(s.report(sheet))))
-	failed := s.report(sheet)
+	s := newService(t, plainRelease, "")
+	release, f := s.release(), s.facts()
+	s.ok(f.addAudit(s.saved(s.report(release))))
+	failed := s.report(release)
 	failed.Passed, failed.Findings = false, []string{"too much"}
 	failed.Time, failed.Program = nil, ""
-	s.ok(sheet.AddAudit(s.saved(failed)))
-	text, markdown, values := s.both(sheet)
-	s.agree(values, markdown)
-	for _, want := range []string{
-		"epsilon_at_least: 1.9876\n", "at: 2026-11-23T12:00:00Z", "findings: 1", "passed: false",
-		"at: null  # the report does not say it", "records: 500000",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+	s.ok(f.addAudit(s.saved(failed)))
+	markdown, values := s.both(f)
+	audits, _ := s.at(values, "audits").([]any)
+	if len(audits) != 2 || audits[0].(map[string]any)["epsilon_at_least"] != 1.9876 ||
+		audits[1].(map[string]any)["passed"] != false {
+		t.Errorf("audits %v", audits)
 	}
-	for _, want := range []string{
+	s.wording(markdown, []string{
 		"on 2026-11-23T12:00:00Z", "found nothing against the guarantee",
-		"at least 7.2983 (true ε at least 1.9876), of 7.39 that ε allows",
-		"did not pass: 1 finding, such as: too much",
-		"at a time that the report does not say",
-	} {
-		if !strings.Contains(flat(markdown), want) {
-			t.Errorf("%q is not in\n%s", want, markdown)
-		}
-	}
+		"the true ε is at least 1.9876, of 2.", "did not pass: 1 finding, such as: too much",
+		"on recorded traces", "at a time that the report does not have",
+	}, nil)
 	released := func(change func(*mechanism.Options)) func(*audit.Report) {
 		return func(r *audit.Report) {
-			other := audit.Settings{Release: sheet.Release}
+			other := audit.Settings{Release: release}
 			change(&other.Release)
 			r.Settings = other.Facts()
 		}
@@ -649,14 +495,14 @@ func TestMeasured(t *testing.T) {
 			r.Settings["publish.user"] = "pseudonym"
 		},
 	} {
-		r := s.report(sheet)
+		r := s.report(release)
 		change(&r)
-		if err := sheet.AddAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), what) ||
+		if err := f.addAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), what) ||
 			!strings.Contains(err.Error(), "geodither audit -c FILE --json") {
 			t.Errorf("a report that %s: %v", what, err)
 		}
 	}
-	if err := sheet.AddAudit(s.file("text.json", "true ε at least 1")); err == nil {
+	if err := f.addAudit(s.file("text.json", "true ε at least 1")); err == nil {
 		t.Error("a text passes for a report")
 	}
 }
@@ -671,14 +517,14 @@ func TestRefused(t *testing.T) {
 		"{mechanism: codebook, epsilon: 2, budget: none, more: no}":   "more",
 	} {
 		s := newService(t, release, "")
-		if _, err := New(s.config, noon); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := New(s.config, nil, nil); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), s.config) {
 			t.Errorf("%s: %v", release, err)
 		}
 	}
-	s := newService(t, plain, "")
+	s := newService(t, plainRelease, "")
 	s.ok(os.Remove(filepath.Join(s.dir, "model.avro")))
-	if _, err := New(s.config, noon); err == nil || !strings.Contains(err.Error(), "model") {
+	if _, err := New(s.config, nil, nil); err == nil || !strings.Contains(err.Error(), "model") {
 		t.Errorf("without its model: %v", err)
 	}
 }
@@ -695,7 +541,7 @@ func TestNumbers(t *testing.T) {
 		{engine.Grouped(2880), "2,880"},
 		{engine.Grouped(.1 + .2), "0.3"},
 		{engine.Grouped(1234567.891), "1,234,567.9"},
-		{atLeast(1.98769), "1.9876"},
+		{number(floor(1.98769)), "1.9876"},
 		{number(1e21), "1000000000000000000000"},
 	} {
 		if c.got != c.want {
@@ -704,245 +550,40 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// diff is what Diff writes, whose count must agree with it.
-func (s *service) diff(earlier string, now *Sheet) string {
-	s.Helper()
-	var out strings.Builder
-	n, err := Diff(&out, []byte(earlier), now)
-	s.ok(err)
-	if told := fmt.Sprintf("differences: %d.", n); n > 0 != strings.Contains(out.String(), told) {
-		s.Errorf("%d differences in\n%s", n, out.String())
-	}
-	return out.String()
-}
-
-// TestDiffEvidence: what an audit or a simulation adds is compared where both statements have it,
-// and else named as not compared.
-func TestDiffEvidence(t *testing.T) {
-	s := newService(t, plain, "")
-	bare, full := s.sheet(), s.sheet()
-	s.ok(full.AddAudit(s.saved(s.report(full))))
-	full.Expected = &expect.Summary{Tracks: 3}
-	full.Homes, full.NoMoment = []expect.Home{{Nights: 7}}, "no reason"
-	other := *full
-	other.Expected = &expect.Summary{Tracks: 3, Estimate: expect.Errors{Mean: 70}}
-	other.Homes = []expect.Home{{Nights: 7, Users: 4, Posterior: .2}} // also a warning
-	audited := s.sheet()
-	failed := s.report(audited)
-	failed.Findings = []string{"a finding"}
-	s.ok(audited.AddAudit(s.saved(failed)))
-	audited.Expected, audited.Homes, audited.NoMoment = full.Expected, full.Homes, full.NoMoment
-	written := func(sheet *Sheet) string {
-		text, _, _ := s.both(sheet)
-		return text
-	}
-	const audit, simulated = "what --audit adds, which only the %s statement has.\n",
-		"what --simulate adds, which only the %s statement has.\n"
-	for _, c := range []struct {
-		before, now *Sheet
-		says        []string
-		same        bool
-	}{
-		{full, bare, []string{
-			fmt.Sprintf(audit, "earlier"), fmt.Sprintf(simulated, "earlier"),
-		}, true},
-		{bare, full, []string{fmt.Sprintf(audit, "new"), fmt.Sprintf(simulated, "new")}, true},
-		{full, &other, []string{
-			"only simulated figures differ.\n\nSimulated figures, not counted: small " +
-				"differences mean nothing.\n\n" +
-				"geodither.expected_error.estimate_mean_m\n  - 0\n  + 70",
-			"geodither.home\n",
-		}, true},
-		{full, audited, []string{"geodither.measured.1.findings\n  - 0\n  + 1"}, false},
-	} {
-		got := s.diff(written(c.before), c.now)
-		if strings.Contains(got, "differences: ") == c.same ||
-			strings.Contains(got, "Not compared") != (c.same && c.now != &other) {
-			t.Errorf("same fields %t:\n%s", c.same, got)
-		}
-		for _, want := range c.says {
-			if !strings.Contains(got, want) {
-				t.Errorf("the difference does not contain %q:\n%s", want, got)
-			}
-		}
-	}
-}
-
-// TestRemedies: of a home the statement advises nothing that the config does already.
-func TestRemedies(t *testing.T) {
-	for _, c := range []struct{ hours, budget, want string }{
-		{"", "{epsilon: 18, window: 24h}", `leave the nights out of "release.hours", set a small ` +
-			"lifetime budget, or lower ε."},
-		{
-			"from: 06:00, to: 18:00", "{epsilon: 18, window: 24h, lifetime: 90}",
-			"To tell less, lower the lifetime budget, or lower ε.",
-		},
-		{"from: 05:59, to: 18:00", "{lifetime: 90}", "leave the nights out"},
-		{"from: 12:00, to: 21:01", "{lifetime: 90}", "leave the nights out"},
-		{"from: 20:00, to: 08:00", "{lifetime: 90}", "leave the nights out"},
-	} {
-		open := ""
-		if c.hours != "" {
-			open = ", hours: [{days: mon-fri, " + c.hours + ", zone: UTC}]"
-		}
-		s := newService(t, "{mechanism: codebook, epsilon: 2, interval: 3h, budget: "+
-			c.budget+open+"}", "")
-		sheet := s.sheet()
-		sheet.Homes = []expect.Home{{Nights: 1, Users: 4}}
-		if got := flat(homes(sheet)); !strings.Contains(got, c.want) {
-			t.Errorf("hours %q, budget %s: no %q in %q", c.hours, c.budget, c.want, got)
-		}
-	}
-}
-
-// TestWarned: a model of few users and a home that is found are warnings, in both formats.
-func TestWarned(t *testing.T) {
-	s := newService(t, plain, "")
-	sheet := s.sheet()
-	sheet.Expected, sheet.Warnings = &expect.Summary{Tracks: 3}, nil
-	sheet.Homes = []expect.Home{{Nights: 1, Users: 4, Posterior: .19}}
-	for _, c := range []struct {
-		users     int64
-		posterior float64
-		want      []string
-	}{
-		{20, .19, nil},
-		{6, .19, []string{"model " + s.model.ID() + ": it was learned from 6 users"}},
-		{20, .2, []string{"simulated home: after 7 nights the own cell of a user's home has"}},
-	} {
-		model := s.model.Copy()
-		model.Provenance.Report.Users = c.users
-		sheet.Models[0].Model = model
-		sheet.Homes = append(sheet.Homes[:1], expect.Home{Nights: 7, Posterior: c.posterior})
-		text, markdown, values := s.both(sheet)
-		list, _ := s.at(values, "geodither.warnings").([]any)
-		if len(list) != len(c.want) || strings.Contains(markdown, "### Warnings") !=
-			(len(list) > 0) {
-			t.Errorf("%d users, %v: warnings %q", c.users, c.posterior, list)
-		}
-		s.wording("YAML", text, append(c.want, "(4 simulated users: with so few"), nil)
-		s.wording("Markdown", markdown, c.want, nil)
-	}
-}
-
-// TestDiff: a statement differs from an earlier one in what was changed, and in no more.
-func TestDiff(t *testing.T) {
-	s := newService(t, plain, "")
-	text, markdown, _ := s.both(s.sheet())
-	diff := func(earlier string, now *Sheet) string { return s.diff(earlier, now) }
-	later := s.sheet()
-	later.Now = noon.Add(24 * time.Hour)
-	if got := diff(text, later); got !=
-		"Compared with the statement of 2026-11-23T12:00:00Z, no field differs.\n" {
-		t.Errorf("the same settings a day later: %s", got)
-	}
-
-	filled := text
-	for _, f := range []struct{ ask, by string }{
-		{"name: null", "name: Fleet map"},
-		{"data_curators: null", "data_curators: [one, other]"},
-		{"raw: null", "raw: 7 days"},
-	} {
-		filled = strings.Replace(filled, f.ask, f.by, 1)
-	}
-	want := "no field differs.\nNot compared: what you filled in: name, data_curators, " +
-		"retention.raw.\n"
-	if got := diff(filled, later); !strings.HasSuffix(got, want) {
-		t.Errorf("of a statement that was filled in: %s, want %s", got, want)
-	}
-	want = "differences: 1.\n\ngeodither.budget.lifetime\n  - 90\n  + null\n"
-	limited := strings.Replace(text, "lifetime: null", "lifetime: 90", 1)
-	if got := diff(limited, later); !strings.Contains(got, want) {
-		t.Errorf("of a limit that was dropped: %s", got)
-	}
-
-	later = newService(t, strings.Replace(plain, "epsilon: 18", "epsilon: 36", 1), "").sheet()
-	got := diff(text, later)
-	for _, want := range []string{
-		"geodither.budget.window.epsilon\n  - 18\n  + 36\n",
-		"deployment.privacy_loss.privacy_parameters_details\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the difference does not contain %q:\n%s", want, got)
-		}
-	}
-	for _, not := range []string{"made_at", "program", "step_s", "justification"} {
-		if strings.Contains(got, not) {
-			t.Errorf("%s did not change:\n%s", not, got)
-		}
-	}
-
-	renamed := s.sheet()
-	renamed.Config = "other.yml"
-	if got := diff(text, renamed); !strings.Contains(got, "no field differs") {
-		t.Errorf("the same config in a file of another name: %s", got)
-	}
-	other := newService(t, plain, "max_ahead: 7m\n")
-	other.file("noise.key", noise.KeyFromSeed(1<<41).Reveal()+"\n")
-	whole, err := os.ReadFile(other.config)
-	s.ok(err)
-	other.file("geodither.yml", strings.Replace(string(whole), "group: fleet", "group: other", 1))
-	got = diff(text, other.sheet())
-	for _, want := range []string{
-		"geodither.group\n  - fleet\n  + other\n", "geodither.key.id\n  - ",
-		"geodither.max_ahead_s\n  - ", "  + 420\n", "  different: key_file, max_ahead\n",
-		"WARNING: another group starts", "WARNING: another key draws", "WARNING: a clock",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the difference does not contain %q:\n%s", want, got)
-		}
-	}
-
-	for _, bad := range []string{"", "brokers: [a]\n", markdown, text[:200] + "\t: {"} {
-		if _, err := Diff(new(strings.Builder), []byte(bad), later); !errors.Is(err,
-			errNoStatement) {
-			t.Errorf("%.40q: error %v, want %v", bad, err, errNoStatement)
-		}
-	}
+// TestFewUsers: a model of few users is a warning.
+func TestFewUsers(t *testing.T) {
+	s := newService(t, plainRelease, "")
+	s.model.Provenance.Report.Users = 6
+	s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
+	markdown, _ := s.both(s.facts())
+	s.wording(markdown, []string{"model " + s.model.ID() + ": it was learned from 6 users"}, nil)
 }
 
 // TestCounts: who signs for counts sees their ε, what it is of, and its sum with the records'.
 func TestCounts(t *testing.T) {
-	none := newService(t, plain, "")
-	before, _, values := none.both(none.sheet())
-	if got := none.at(values, "geodither.counts"); got != nil {
-		t.Errorf("counts without the section: %v", got)
-	}
-	s := newService(t, plain, "counts: {epsilon: 1.5, per_day: 10, zone: 1km}\n")
-	_, markdown, values := s.both(s.sheet())
+	s := newService(t, plainRelease, "counts: {epsilon: 1.5, per_day: 10, zone: 1km}\n")
+	markdown, values := s.both(s.facts())
 	for path, want := range map[string]any{
-		"epsilon": 1.5, "per_day": 10, "window_s": 3600, "edition": 1,
-		"topic": "fleet.sanitized.counts", "with_records_in_a_day": 21,
+		"epsilon": 1.5, "windows_per_day": 10., "window_s": 3600., "edition": 1.,
+		"topic": "fleet.sanitized.counts", "with_records_in_a_day": 21.,
 	} {
-		if got := s.at(values, "geodither.counts."+path); got != want {
+		if got := s.at(values, "counts."+path); got != want {
 			t.Errorf("counts.%s is %v, want %v", path, got, want)
 		}
 	}
-	details, _ := s.at(values, "geodither.counts.details").(string)
-	for _, text := range []string{details, markdown} {
-		text = strings.Join(strings.Fields(text), " ")
-		for _, want := range []string{
-			"with ε = 1.5. One day in place of another, or a part of a day, is 2ε",
-			"30 days cost 45", "2ε + Σε, here at most 21", "fleet-counts-partial has true counts",
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%q is missing in\n%s", want, text)
-			}
-		}
-	}
+	s.wording(markdown, []string{
+		"## What counts reveal", "with ε = 1.5. One day in place of another, or a part of a day, " +
+			"is 2ε", "30 days cost 45", "2ε + Σε, here at most 21",
+		"`fleet-counts-partial` has true counts",
+	}, nil)
 	// In 25 hours the budget of 24 allows another release of 6, and the interval does so.
 	zoned := newService(t, "{mechanism: codebook, epsilon: 6, interval: 30m, "+
 		"budget: {epsilon: 18, window: 24h}}",
 		"counts: {epsilon: 1, per_day: 10, zone: 1km, time_zone: Europe/London}\n")
-	_, markdown, values = zoned.both(zoned.sheet())
-	if got := zoned.at(values, "geodither.counts.with_records_in_a_day"); got != 38 ||
-		zoned.at(values, "geodither.budget.most_in_24_h") != 18 ||
-		!strings.Contains(strings.Join(strings.Fields(markdown), " "),
-			"here at most 38. The day is that of the clock, 25 hours at most") {
-		t.Errorf("with records a day of 25 hours costs %v:\n%s", got, markdown)
+	markdown, values = zoned.both(zoned.facts())
+	if got := zoned.at(values, "counts.with_records_in_a_day"); got != 38. ||
+		zoned.at(values, "most_in_24_h") != 18. {
+		t.Errorf("with records a day of 25 hours costs %v", got)
 	}
-	if out := s.diff(before, s.sheet()); !strings.Contains(out,
-		"geodither.counts.epsilon\n  + 1.5\n") {
-		t.Errorf("the difference does not show the counts:\n%s", out)
-	}
+	zoned.wording(markdown, []string{"here at most 38.", "Europe/London, 25 hours at most"}, nil)
 }
