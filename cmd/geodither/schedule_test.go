@@ -16,16 +16,14 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
-	"github.com/geodither/geodither/schemas"
 )
 
-// townVersions are two models of the town, the second with models of its users (own), and a
-// schedule in which it starts at the twentieth minute.
+// townVersions are two models of the town, and a schedule in which the second one starts at the
+// twentieth minute.
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, townTraining(traces, filepath.Join(dir, "second.avro"), "--smoothing", "backoff=3",
-		"--personal", filepath.Join(dir, "own"))...)
+	succeed(t, townTraining(traces, filepath.Join(dir, "second.avro"), "--smoothing", "backoff=3")...)
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
 		"- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
 }
@@ -42,9 +40,8 @@ func TestScheduleFaults(t *testing.T) {
 		"- model: model.avro\n- model: b\n\tstart: 2023-11-14T22:34:00Z": {
 			"line 3: a tab indents", "replace each tab with spaces",
 		},
-		"- modle: model.avro":                  {`unknown key "modle"`, "did you mean model"},
-		"- start: 2023-11-14T22:34:00Z":        {"version 1", "name a model file"},
-		"- {model: model.avro, personal: own}": {`unknown key "personal"`},
+		"- modle: model.avro":           {`unknown key "modle"`, "did you mean model"},
+		"- start: 2023-11-14T22:34:00Z": {"version 1", "name a model file"},
 		"- {model: model.avro, start: 2023-11-14T22:34:00Z}": {
 			"first version has a start",
 		},
@@ -172,41 +169,6 @@ func TestScheduleWatch(t *testing.T) {
 	}
 	look("second.avro")
 	look("second.avro")
-}
-
-// TestSanitizePersonal: who has a model of their own is released under it, and a damaged file is
-// an error.
-func TestSanitizePersonal(t *testing.T) {
-	dir := t.TempDir()
-	traces, _ := townVersions(t, dir)
-	model, own := filepath.Join(dir, "second.avro"), filepath.Join(dir, "own")
-	popular, err := mobility.ReadModelFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	personals, err := mobility.ReadPersonals(strings.NewReader(read(t, own)), popular)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := withConfig(t, "model: "+model, "personal: "+own)
-	args := append([]string{
-		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--mechanism", "lattice",
-		"--seed", "5",
-	}, config...)
-	said, lines := sanitizeTo(t, "json", args...)
-	requireWords(t, said.err, "personal models are for experiments")
-	for _, rec := range decoded(t, lines) {
-		if !schemas.HasNote(rec.Mechanism, schemas.Unproved) {
-			t.Fatalf("a record under a user's own model is of the mechanism %q", rec.Mechanism)
-		}
-		if personals.Of(rec.UserID) == nil || rec.ModelID != personals.ID() {
-			t.Fatalf("a record of step %d has the model %s", rec.Step, rec.ModelID)
-		}
-	}
-	if err := os.Truncate(own, 500); err != nil {
-		t.Fatal(err)
-	}
-	requireMessage(t, call(t, args...), cli.ExitUsage, own, "train again")
 }
 
 // TestKilledServiceSwapsModels changes the model under a service in a process of its own, before

@@ -51,7 +51,6 @@ type File struct {
 	Registry    Registry `yaml:"registry"`
 	Model       string   `yaml:"model"`
 	Models      string   `yaml:"models"`
-	Personal    string   `yaml:"personal"`
 	KeyFile     string   `yaml:"key_file"`
 	StateDir    string   `yaml:"state_dir"`
 	Release     Release  `yaml:"release"`
@@ -378,7 +377,7 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 func (c *File) resolve(dir string) {
 	c.Kafka.dir, c.Registry.dir = dir, dir
 	for _, path := range []*string{
-		&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir, &c.Counts.Zones,
+		&c.Model, &c.Models, &c.KeyFile, &c.StateDir, &c.Counts.Zones,
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

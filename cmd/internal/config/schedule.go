@@ -191,13 +191,8 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 	return entries, nil
 }
 
-// Chosen reads the first version of the model once, and learns what the later ones are. It refuses
-// users' own models: no ε protects them, so no service releases under them.
+// Chosen reads the first version of the model once, and learns what the later ones are.
 func (c *File) Chosen() (Chosen, error) {
-	if c.Personal != "" {
-		return Chosen{}, errors.New("personal: only \"geodither sanitize\" releases under users' " +
-			"own models; leave it out")
-	}
 	if c.chosen == nil { // a large model takes seconds to read
 		chosen, err := Models{c.Model, c.Models}.Read()
 		if err != nil {
@@ -276,21 +271,4 @@ func (c *File) Versions(files []string) (versions []*mobility.Model, err error) 
 		versions = append(versions, model)
 	}
 	return versions, nil
-}
-
-// Personals reads users' own models over a popular one, nil where the config names none.
-func (c *File) Personals(popular *mobility.Model) (*mobility.Personals, error) {
-	if c.Personal == "" {
-		return nil, nil //nolint:nilnil // the popular model for everybody
-	}
-	file, err := os.Open(c.Personal)
-	if err != nil {
-		return nil, fmt.Errorf("personal: %w", err)
-	}
-	defer file.Close() // read only: nothing is lost if closing fails
-	personals, err := mobility.ReadPersonals(file, popular)
-	if err != nil {
-		return nil, fmt.Errorf("personal: %s: %w", c.Personal, err)
-	}
-	return personals, nil
 }

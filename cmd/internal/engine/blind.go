@@ -34,8 +34,7 @@ func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) 
 }
 
 // Follow is Engine.Follow for the baseline, without its check.
-func (b *Blind) Follow(personals *mobility.Personals, later []*Version) {
-	b.models.personals = personals
+func (b *Blind) Follow(later []*Version) {
 	b.models.amend(FromTheStart(later))
 }
 
@@ -69,16 +68,14 @@ func (b *Blind) Estimate(fix schemas.Raw) (mechanism.Best, error) {
 // as long as the rest and follow from the posterior, so they are computed once a step.
 func (b *Blind) Continue(fix schemas.Raw, user *Unseen) (mechanism.Best, error) {
 	state := &user.State
-	use, err := b.models.choose(math.MaxInt64, fix.UserID, fix.Timestamp, state)
+	use, err := b.models.choose(math.MaxInt64, fix.Timestamp, state)
 	if err != nil {
 		return mechanism.Best{}, err
 	}
-	if use.migrate(state) != mechanism.Unchanged {
+	if use.sanitizer.Migrate(state) != mechanism.Unchanged {
 		user.best = nil
 	}
-	out, err := use.sanitizer.Step(state, mechanism.Input{
-		User: fix.UserID, Step: use.step, Personal: use.personal,
-	})
+	out, err := use.sanitizer.Step(state, mechanism.Input{User: fix.UserID, Step: use.step})
 	if err != nil {
 		return mechanism.Best{}, err
 	}

@@ -78,13 +78,12 @@ func (e *Engine) Placement() Placement { return e.placement }
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
-// Follow makes the engine use users' own models over the first version, or nil, which no service
-// has; and later versions of the model, starts ascending, which must have the first one's step.
-func (e *Engine) Follow(personals *mobility.Personals, later []*Version) error {
+// Follow makes the engine use later versions of the model, starts ascending, which must have the
+// first one's step.
+func (e *Engine) Follow(later []*Version) error {
 	if err := CheckLater(e.models.first, later, math.MaxInt); err != nil {
 		return err
 	}
-	e.models.personals = personals
 	e.models.amend(FromTheStart(later))
 	return nil
 }
@@ -108,7 +107,7 @@ func (e *Engine) Sanitize(
 func (e *Engine) sanitize(
 	offset int64, fix schemas.Raw, state *mechanism.State,
 ) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
-	use, err := e.models.choose(offset, fix.UserID, fix.Timestamp, state)
+	use, err := e.models.choose(offset, fix.Timestamp, state)
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
 	}
@@ -123,14 +122,13 @@ func (e *Engine) sanitize(
 			Reason: schemas.ReasonOutsideMap,
 		}
 	}
-	migration := use.migrate(state)
+	migration := use.sanitizer.Migrate(state)
 	outcome, err := use.sanitizer.Step(state, mechanism.Input{
-		User:     fix.UserID,
-		Step:     use.step,
-		Cell:     g.Locate(fix.Latitude, fix.Longitude),
-		Release:  true,
-		Near:     e.near,
-		Personal: use.personal,
+		User:    fix.UserID,
+		Step:    use.step,
+		Cell:    g.Locate(fix.Latitude, fix.Longitude),
+		Release: true,
+		Near:    e.near,
 	})
 	if err != nil || !outcome.Kind.Published() {
 		return schemas.Sanitized{}, outcome, migration, err
@@ -142,7 +140,7 @@ func (e *Engine) sanitize(
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
 		Mechanism: e.mechanism,
-		ModelID:   use.published(e.models.personals),
+		ModelID:   use.modelID,
 		Step:      use.step,
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),
@@ -321,13 +319,4 @@ func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Poin
 	latitude, longitude := g.ToDegrees(z)
 	record.ReleaseLatitude = schemas.Some(latitude)
 	record.ReleaseLongitude = schemas.Some(longitude)
-}
-
-// published is the model's id for records. Users with models of their own share that of all these
-// models: the id of one would let anyone confirm a guess at the few traces in it.
-func (c *choice) published(personals *mobility.Personals) string {
-	if c.personal != nil {
-		return personals.ID()
-	}
-	return c.modelID
 }

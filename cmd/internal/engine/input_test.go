@@ -128,7 +128,7 @@ func TestOutsideWhichMap(t *testing.T) {
 	// A file's states are kept in memory, so that a refused fix could leave a mark on one.
 	engine, err := New(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
 	servicetest.OK(t, err)
-	servicetest.OK(t, engine.Follow(nil, []*Version{newVersion(t, 10, two)}))
+	servicetest.OK(t, engine.Follow([]*Version{newVersion(t, 10, two)}))
 	if err := p.state.DecodeBinary(state); err != nil {
 		t.Fatal(err)
 	}

@@ -24,14 +24,12 @@ type lane struct {
 // models picks for each fix the version of the mobility model, and brings the user's
 // state to it. For one goroutine.
 type models struct {
-	first  *mobility.Model
-	build  func(m *mobility.Model) (*mechanism.Sanitizer, error)
-	stepMS int64
-	// personals are users' own models over the first version, for experiments; nil: none.
-	personals *mobility.Personals
-	amended   []Amended
-	lanes     []*lane // last used in front; without the first version's
-	base      *lane   // of the first version
+	first   *mobility.Model
+	build   func(m *mobility.Model) (*mechanism.Sanitizer, error)
+	stepMS  int64
+	amended []Amended
+	lanes   []*lane // last used in front; without the first version's
+	base    *lane   // of the first version
 }
 
 func newModels(
@@ -129,29 +127,15 @@ func (m *models) lane(v *Version) (*lane, error) {
 // choice is what a fix is handled with.
 type choice struct {
 	*lane
-	step     int64
-	personal *mobility.Personal // nil: the user has none
+	step int64
 }
 
 // choose picks the version of a fix. Whether a fix is late is for the user's state to say.
 func (m *models) choose(
-	offset int64, user string, timestampMS int64, state *mechanism.State,
+	offset int64, timestampMS int64, state *mechanism.State,
 ) (choice, error) {
 	c := choice{step: m.first.StepAt(timestampMS)}
 	var err error
-	if c.lane, err = m.lane(m.at(offset, c.step, state)); err != nil {
-		return c, err
-	}
-	if m.personals != nil {
-		c.personal = m.personals.Of(user)
-	}
+	c.lane, err = m.lane(m.at(offset, c.step, state))
 	return c, err
-}
-
-// migrate brings a user's state to the choice. Users with models of their own have one alone.
-func (c *choice) migrate(state *mechanism.State) mechanism.Migration {
-	if c.personal != nil {
-		return mechanism.Unchanged
-	}
-	return c.sanitizer.Migrate(state)
 }

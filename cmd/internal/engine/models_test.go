@@ -144,11 +144,11 @@ func TestFollow(t *testing.T) {
 	blind, err := NewBlind(one, servicetest.Release)
 	servicetest.OK(t, err)
 	later := []*Version{newVersion(t, 3, two)}
-	servicetest.OK(t, engine.Follow(nil, later))
-	if engine.Follow(nil, []*Version{later[0], later[0]}) == nil {
+	servicetest.OK(t, engine.Follow(later))
+	if engine.Follow([]*Version{later[0], later[0]}) == nil {
 		t.Error("a start that comes twice was accepted")
 	}
-	blind.Follow(nil, later)
+	blind.Follow(later)
 	var state mechanism.State
 	var unseen Unseen
 	for i := range int64(10) { // each step has two fixes

@@ -315,7 +315,7 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		foldersRemain,
 		"the keyed hash above, with the raw offset, in the changelog",
 		"topics and state folders of \"geodither replay\", if there was one",
-		"models that were trained on fixes of the user, personal ones too: train them again " +
+		"models that were trained on fixes of the user: train them again " +
 			"without the user",
 		"that there was an erasure, to readers of the sanitized records: if the user " +
 			"comes back, the first estimate starts from the map's popular places",
