@@ -532,7 +532,7 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := load("models: schedule.yml")
-	if err != nil || len(o.Later) != 1 || o.Watch == nil ||
+	if err != nil || len(o.Later) != 1 ||
 		!bytes.Equal(o.Fingerprint(), one.Fingerprint()) {
 		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
 	}

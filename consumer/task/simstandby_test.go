@@ -261,6 +261,9 @@ func (f followStore) Apply(changes []Change, at Positions) error {
 		a.changes = append(a.changes, clone(Message{Key: c.Key, Value: c.Value}))
 	}
 	f.s.store.applied = append(f.s.store.applied, a)
+	if len(changes) == 0 && f.s.store.of != f.s.w.logID {
+		return nil // past aborted records of the log that was made again
+	}
 	f.s.follows()
 	return nil
 }
@@ -268,6 +271,7 @@ func (f followStore) Apply(changes []Change, at Positions) error {
 func (f followStore) Wipe() error {
 	f.touch()
 	f.s.store.applied = append(f.s.store.applied, simApply{wipe: true})
+	f.s.store.of = f.s.w.logID // what comes is a copy of the log that is there now
 	f.s.w.events["standby wipes"]++
 	return nil
 }

@@ -250,7 +250,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"mechanism/aggregate", "mechanism/mobility", "producer", franz,
+			"mechanism/aggregate", "producer", franz,
 		},
 	},
 	// The only package that knows Prometheus.

@@ -278,7 +278,7 @@ var parts = []part{
 		if err != nil {
 			return err
 		}
-		o.Model, o.Later, o.Watch = model.Model, model.Later, model.Watch
+		o.Model, o.Later = model.Model, model.Later
 		return nil
 	}},
 	{"release", func(c *File, o *service.Options) (err error) {

@@ -65,8 +65,8 @@ func (c *File) SmoothingOf(o service.Options) (s Smoothing, err error) {
 	lag, err := cli.InSteps("smooth.lag", c.Smooth.Lag, step)
 	lag = cmp.Or(lag, o.Release.ReleaseInterval, 1)
 	return Smoothing{o, engine.SmoothSettings{
-		Model: o.Model, Scheduled: o.Watch != nil, Release: o.Release, LagSteps: int64(lag),
-		Encoding: o.SanitizedEncoding,
+		Model: o.Model, Later: o.Later, Scheduled: c.Models != "", Release: o.Release,
+		LagSteps: int64(lag), Encoding: o.SanitizedEncoding,
 	}}, err
 }
 

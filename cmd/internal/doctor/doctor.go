@@ -503,7 +503,6 @@ func (d *examination) fixes(
 		p, err := engine.NewProcessor(d.o.Settings,
 			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
 		if err == nil {
-			p.Use(engine.FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
 				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
@@ -684,7 +683,7 @@ func (d *examination) lastSettings(
 		d.add("changelog", Failure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
 		return
 	}
-	other, open, adopted, differ := 0, 0, 0, ""
+	other, open, differ := 0, 0, ""
 	for n := range int32(partitions) {
 		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err != nil {
@@ -697,11 +696,10 @@ func (d *examination) lastSettings(
 		}
 		same := bytes.Equal(mark.Settings, own.Fingerprint())
 		if same {
-			if _, err := engine.Resolve(mark.Amendments, d.o.Later); err != nil {
+			if err := d.o.CheckVersions(mark); err != nil {
 				d.add("changelog", Failure, "partition %d: %v", n, err)
 				return
 			}
-			adopted = max(adopted, len(mark.Amendments))
 		}
 		if !found || len(mark.Settings) == 0 || same {
 			continue
@@ -726,7 +724,6 @@ func (d *examination) lastSettings(
 		d.add("changelog", Warning, "%d partitions were written under other settings: from the "+
 			"start on %s under these. What differs: %s", other, made, differ)
 	default:
-		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the "+
-			"model adopted, at most %d fit", adopted, task.MaxAmendments)
+		d.add("changelog", OK, "under these settings, or not begun")
 	}
 }

@@ -34,7 +34,7 @@ type Tally struct {
 	RecordsSkipped                                 int64                       // by a rule
 	SkippedByRule                                  [mapping.MaxRules + 1]int64 // see Input.Rules
 
-	Moved, Restarted, Adopted      int64
+	Moved, Restarted               int64
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
 	Unsmoothed                     [3]int64 // by the reasons of aggregate.UnsmoothedReasons
@@ -150,11 +150,6 @@ var Numbers = []Number{
 		func(t *Tally) int64 { return t.RegistryWaits },
 		"How often a partition's records were tried in vain, because the schema registry " +
 			"did not answer or lacked their schema.",
-	},
-	{
-		"versions_adopted", logged, "model_versions_adopted_total", "",
-		func(t *Tally) int64 { return t.Adopted },
-		"Versions of the model that a partition adopted.",
 	},
 	{
 		"states_moved", logged, "states_migrated_total", "outcome=moved",

@@ -35,8 +35,7 @@ type SmoothProcessor struct {
 	ends     map[int64]bool // End.Last of the partition
 	stepMS   int64
 	out      *schemas.Codec
-	amended  []Amended
-	ids      []string              // of the amended models
+	later    []*Version
 	names    map[smoothLane]string // of filters that were used
 	replayer *aggregate.Replayer
 	seen     sanitizedRecord // what Key has read last: Process gets it next
@@ -93,7 +92,7 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 	}
 	out.UseIDs(s.SchemaIDs)
 	p := &SmoothProcessor{
-		settings: s, options: sanitizer.Options(), at: at, out: out,
+		settings: s, options: sanitizer.Options(), at: at, out: out, later: s.Later,
 		stepMS: s.Model.Step.Milliseconds(), blocks: openBlocks{most: maxBlockBytes},
 	}
 	if int(at.Number) < len(s.Ends) {
@@ -101,16 +100,6 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 	}
 	p.restart()
 	return p, nil
-}
-
-// Use makes the processor work with later versions of the model, each from its offset on, in place
-// of those before.
-func (p *SmoothProcessor) Use(list []Amended) {
-	p.blocks.clear()
-	p.amended, p.ids = list, p.ids[:0]
-	for _, a := range list {
-		p.ids = append(p.ids, a.Version.ID.Model.String())
-	}
 }
 
 // Take returns the tally and the offset behind the last record that is in it, and starts again from
@@ -146,7 +135,7 @@ func (p *SmoothProcessor) read(rec task.Record) sanitizedRecord {
 		r.refused = schemas.ReasonMalformed
 	default:
 		// A model that is not known may have another step.
-		_, known := p.model(rec.Offset, s.ModelID)
+		_, known := p.model(s.ModelID)
 		if known && s.Step != mobility.StepOf(s.Timestamp, p.stepMS) {
 			r.refused = schemas.ReasonMalformed
 		}
@@ -187,7 +176,7 @@ func (p *SmoothProcessor) take(
 	p.state = s
 	w := waiting{record: *r, kafkaMS: rec.Timestamp}
 	w.record.UserID = "" // write has it from the key
-	if _, known := p.model(rec.Offset, r.ModelID); !known {
+	if _, known := p.model(r.ModelID); !known {
 		return p.pass(rec, w, fx)
 	}
 	record, err := p.prepare(rec, r, fx)
@@ -434,8 +423,8 @@ func (p *SmoothProcessor) of(
 // filter returns the name of a filter, which it makes if there is none. It is empty for a model
 // that is not known at the offset, and for settings that no service can have: such a record cannot
 // be followed.
-func (p *SmoothProcessor) filter(offset int64, lane smoothLane) (name string, err error) {
-	version, known := p.model(offset, lane.model)
+func (p *SmoothProcessor) filter(_ int64, lane smoothLane) (name string, err error) {
+	version, known := p.model(lane.model)
 	if !known {
 		return "", nil
 	}
@@ -458,14 +447,14 @@ func (p *SmoothProcessor) filter(offset int64, lane smoothLane) (name string, er
 	return name, nil
 }
 
-// model returns the version of an id, among those that are known at an offset; nil is the first.
-func (p *SmoothProcessor) model(offset int64, id string) (version *Version, known bool) {
+// model returns the version of an id; nil is the first.
+func (p *SmoothProcessor) model(id string) (version *Version, known bool) {
 	if id == p.settings.Model.ID() {
 		return nil, true
 	}
-	for i, a := range p.amended {
-		if a.From <= offset && p.ids[i] == id {
-			return a.Version, true
+	for _, v := range p.later {
+		if v.ID.Model.String() == id {
+			return v, true
 		}
 	}
 	return nil, false

@@ -17,6 +17,8 @@ import (
 type SmoothSettings struct {
 	// Model is the first version of the mobility model: see Settings.
 	Model *mobility.Model
+	// Later are the versions of the model that follow the first one.
+	Later []*Version
 	// Scheduled says that a schedule names later versions. A record under a model that is not in it
 	// yet waits for the model; without a schedule it passes unsmoothed.
 	Scheduled bool

@@ -24,8 +24,8 @@ func sanitizedTopic(
 	tb.Helper()
 	s := testSettings(tb, model)
 	s.Release = o
+	s.Later = later
 	p := newTestProcessor(tb, s, 0)
-	p.Use(FromTheStart(later))
 	random, codec := rand.New(rand.NewPCG(1, 2)), servicetest.NewCodec(tb, schemas.Avro)
 	states, late := make([][]byte, vehicles), make([]int64, vehicles)
 	var fx task.Effects

@@ -155,7 +155,7 @@ func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 	run, err := recompute.New(recompute.Options{
 		Settings:  b.o.Settings,
 		Partition: engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of},
-		States:    b.states, Amended: b.part.amended, Progress: progress,
+		States:    b.states, Progress: progress,
 	})
 	if err != nil {
 		return err

@@ -150,23 +150,20 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	recomputed, stored := folder.Map(0), folder.Map(1)
-	to, amended := part.To, part.amended
+	to := part.To
 	if again {
 		found, err := p.committedStates(ctx, p.first, part.Partition, stored)
 		if err != nil {
 			return 0, false, err
 		}
 		to = found.Mark.Input
-		if amended, err = engine.Resolve(found.Mark.Amendments, p.first.Later); err != nil {
-			return 0, false, err
-		}
 	}
 	run, err := recompute.New(recompute.Options{
 		Settings: p.first.Settings,
 		Partition: engine.Partition{
 			Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions,
 		},
-		States: recomputed, Amended: amended, Refused: part.refused,
+		States: recomputed, Refused: part.refused,
 		Progress: func(at int64) {
 			if p.r.Planning != nil {
 				p.r.Planning(at-part.Origin, to-part.Origin)

@@ -49,7 +49,6 @@ type Run struct {
 // Settings are how a run releases: as a service with the same settings does.
 type Settings struct {
 	engine.Settings
-	Later []*engine.Version // of the model, after the first one
 	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
 	// without any release.
 	Brief bool
@@ -230,9 +229,6 @@ func newWorker(s Settings) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := releases.Follow(s.Later); err != nil {
-		return nil, err
-	}
 	releases.MeasureNear()
 	if !(law.Options{Name: releases.Options().Mechanism}).Exact() {
 		releases.Note(schemas.Unproved)
@@ -241,10 +237,9 @@ func newWorker(s Settings) (*worker, error) {
 	if s.Brief {
 		return w, nil
 	}
-	if w.blind, err = engine.NewBlind(s.Model, s.Release); err != nil {
+	if w.blind, err = engine.NewBlind(s.Model, s.Later, s.Release); err != nil {
 		return nil, err
 	}
-	w.blind.Follow(s.Later)
 	return w, nil
 }
 

@@ -392,7 +392,6 @@ func (p *stage) DueMS() int64 {
 func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
 
 // Use implements Processor. Counts need no model.
-func (p *stage) Use([]engine.Amended) {}
 
 // Take implements Processor.
 func (p *stage) Take() (t engine.Tally, next int64) {

@@ -42,7 +42,6 @@ func (h *held) Process(rec task.Record, state []byte, fx *task.Effects) error {
 }
 
 func (h *held) Key(rec task.Record) ([]byte, error) { return rec.Key, nil }
-func (h *held) Use([]engine.Amended)                {}
 
 func (h *held) Take() (t engine.Tally, next int64) {
 	t, h.tally = h.tally, engine.Tally{}

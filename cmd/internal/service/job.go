@@ -50,8 +50,6 @@ type Processor interface {
 	Key(rec task.Record) ([]byte, error)
 	// Take returns what was counted since its last call, and the offset behind the last record.
 	Take() (engine.Tally, int64)
-	// Use makes it work with later versions of the model, each from its offset on.
-	Use(versions []engine.Amended)
 }
 
 // awaited is a Processor that writes by the clock, and not for each record.
@@ -66,10 +64,4 @@ func dueMS(p Processor) int64 {
 		return a.DueMS()
 	}
 	return 0
-}
-
-// releasing is a Processor that draws releases: for these it counts when a version comes.
-type releasing interface {
-	// LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
-	LatestMS() int64
 }

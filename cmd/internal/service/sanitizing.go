@@ -34,12 +34,7 @@ func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPl
 
 // judge implements judging.
 func (j *sanitizing) judge(at engine.Partition) (judge, error) {
-	p, err := engine.NewProcessor(j.Settings, at)
-	if err != nil {
-		return nil, err
-	}
-	p.Use(engine.FromTheStart(j.service.options.Later))
-	return p, nil
+	return engine.NewProcessor(j.Settings, at)
 }
 
 func (j *sanitizing) started() []any {
@@ -78,7 +73,6 @@ func (j *sanitizing) work(
 
 // processor returns what processes the records of the window.
 func (w Window) processor(p *engine.Processor) Processor {
-	p.Use(w.Amended)
 	p.Refuse(w.Refused)
 	if w.Second {
 		p.Note(schemas.SecondRelease)

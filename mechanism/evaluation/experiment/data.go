@@ -202,9 +202,9 @@ func (d *Data) WithoutUser(user string) (*mobility.Model, error) {
 	return d.without("user "+user, func(other string) bool { return other == user })
 }
 
-// Own returns the model trained on one user's traces alone. Like the paper's, it is what the user did
-// where there is anything: the kernel weighs a tenth of a transition, nothing is capped, and hardly
-// anything is spread.
+// Own returns the model trained on one user's traces alone. Like the paper's, it is what the user
+// did where there is anything: the kernel weighs a tenth of a transition, nothing is capped, and
+// hardly anything is spread.
 func (d *Data) Own(user string) (*mobility.Model, error) {
 	return d.trained("own "+user, func() *train.Trainer {
 		trainer := d.trainer.Without(func(other string) bool { return other != user })
