@@ -28,7 +28,7 @@ func (m Migration) String() string {
 	}
 }
 
-// Migrate makes a state of another model one of the sanitizer's popular model.
+// Migrate makes a state of another model one of the sanitizer's model.
 //
 // If both models have the same grid, what is known of the place stays, and so does the release of
 // the last step. Else the posterior starts at the new model's initial distribution.
@@ -43,7 +43,6 @@ func (m Migration) String() string {
 // same; otherwise the step it was made in counts as predicted. ReleaseInterval still counts from
 // that release.
 func (s *Sanitizer) Migrate(state *State) Migration {
-	s.take(nil, s.popularID)
 	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID &&
 		state.StepMS == s.stepMS {
 		return Unchanged
@@ -65,11 +64,11 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 // startAnew makes the model's initial distribution, rounded, a state's posterior.
 func (s *Sanitizer) startAnew(state *State) {
 	if state.Short = s.short(); state.Short {
-		s.predictor.Initial(s.prior)
+		s.prior.CopyFrom(&s.model.Initial)
 		s.keep(&state.Posterior, s.prior, nil, state.Step)
 		return
 	}
-	s.predictor.Initial(&state.Posterior)
+	state.Posterior.CopyFrom(&s.model.Initial)
 	state.Posterior.Round()
 }
 

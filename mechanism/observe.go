@@ -47,7 +47,6 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
 		return ErrUnseen
 	}
-	s.take(nil, s.popularID)
 	if err := s.check(state, Input{Step: seen.Step}); err != nil {
 		return err
 	}

@@ -63,10 +63,6 @@ type Input struct {
 	Prior bool
 	// Near asks for Outcome.Metric.NearShare.
 	Near bool
-	// Personal is how this user moves; nil: as the popular model says. It must lie over the
-	// sanitizer's model. It is public, and chosen by what is public: by the user's identifier and
-	// by time, never by the place.
-	Personal *mobility.Personal
 }
 
 // Format writes [redacted] whatever the verb, since Cell is secret.

@@ -16,19 +16,15 @@ import (
 // options. It is scratch for one goroutine; users' states are separate. After a few steps it does
 // not allocate.
 type Sanitizer struct {
-	model *mobility.Model
-	// personal is the model of the user at hand, nil if that is the popular one. modelID is the ID
-	// of whichever it is.
-	personal  *mobility.Personal
-	modelID   ID
-	popularID ID
-	gridID    ID
-	stepMS    int64
-	options   Options
-	hours     *hours.Hours
-	byLaw     bool   // the model's law of gaps counts
-	longest   uint64 // see Options.LongestGap
-	streams   noise.Streams
+	model   *mobility.Model
+	modelID ID
+	gridID  ID
+	stepMS  int64
+	options Options
+	hours   *hours.Hours
+	byLaw   bool   // the model's law of gaps counts
+	longest uint64 // see Options.LongestGap
+	streams noise.Streams
 
 	predictor *mobility.Predictor
 	// prior is a piece of memory of its own, so that an outcome that is kept does not keep all of
@@ -69,7 +65,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 		return nil, err
 	}
 	s := &Sanitizer{
-		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
+		model: m, modelID: modelID, gridID: gridID,
 		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
 		byLaw: o.LearnedGaps(m), longest: o.LongestGap(m),
 		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), emission: emission,
@@ -88,42 +84,11 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 // Options returns the options with every default filled in.
 func (s *Sanitizer) Options() Options { return s.options }
 
-// Model returns the popular model.
+// Model returns the model.
 func (s *Sanitizer) Model() *mobility.Model { return s.model }
 
 // ErrOtherModel is what Step returns for a state that belongs to another model: call Migrate first.
 var ErrOtherModel = errors.New("mechanism: the state belongs to another model; migrate it first")
-
-// ErrOtherPopular is what Step returns for a personal model over another popular model than the
-// sanitizer's.
-var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; " +
-	"make it again over this one")
-
-// use makes the user's personal model the one in use, or the popular model if it is nil.
-func (s *Sanitizer) use(user *mobility.Personal) error {
-	if user == nil || user == s.personal {
-		s.take(user, s.popularID)
-		return nil
-	}
-	if popular := user.Popular(); popular != s.model && popular.ID() != s.model.ID() {
-		return ErrOtherPopular
-	}
-	id, err := ParseID(user.ID())
-	if err == nil {
-		s.take(user, id)
-	}
-	return err
-}
-
-// take makes a model with its id the one in use, unless it is that already.
-func (s *Sanitizer) take(user *mobility.Personal, id ID) {
-	if user == s.personal {
-		return
-	}
-	s.personal, s.modelID = user, id
-	s.predictor.Use(user)
-	s.transcript.use(id)
-}
 
 // check reports what makes a step impossible, without the cell's value.
 func (s *Sanitizer) check(state *State, in Input) error {

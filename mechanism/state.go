@@ -41,8 +41,8 @@ type State struct {
 	Rho float64
 	// Ledger is what the releases cost, and when, for budgets.
 	Ledger ledger.Ledger
-	// Model and Grid identify the model that Posterior and Release belong to, the user's personal
-	// one if there is one; StepMS is its step in milliseconds.
+	// Model and Grid identify the model that Posterior and Release belong to; StepMS is its step in
+	// milliseconds.
 	Model, Grid ID
 	StepMS      int64
 	// Estimate and RadiusKM are the place that stands for Posterior and its credible radius, in map

@@ -43,9 +43,6 @@ import (
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
 // the state says and changes nothing.
 //
-// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
-// state of the other.
-//
 // A new user starts at the model's initial distribution. A later step predicts once for each step
 // in between, or by the model's law of gaps (Options.LearnedGaps). A gap longer than
 // Options.LongestGap starts at the initial distribution again.
@@ -57,9 +54,6 @@ import (
 // A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
 // needs no key.
 func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
-	if err := s.use(in.Personal); err != nil {
-		return Outcome{}, err
-	}
 	if err := s.check(state, in); err != nil {
 		return Outcome{}, err
 	}
@@ -87,7 +81,7 @@ func (s *Sanitizer) predict(state *State, step int64) {
 		s.bridge(state, gap)
 		return
 	}
-	s.predictor.Initial(s.prior)
+	s.prior.CopyFrom(&s.model.Initial)
 	s.prior.Prune(max(s.options.Prune, 0))
 }
 

@@ -31,7 +31,7 @@ const Version = mechanismVersion
 //	            lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
-//	model       8 bytes: of the user's personal model where there is one, else of the popular one
+//	model       8 bytes
 //	user        with its length
 //	step        8 bytes
 //	release     8 bytes, its number
@@ -81,9 +81,6 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	b = append(b, model[:]...)
 	t.buf, t.prefix = b, len(b)
 }
-
-// use puts the id of the model that a release is made under into the prefix.
-func (t *transcript) use(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], model[:]) }
 
 // complete returns the transcript of one release from a location set. It is valid until the next
 // call.

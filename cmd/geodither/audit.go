@@ -123,7 +123,7 @@ func (f *auditFlags) tell(report *audit.Report, std cli.Streams) (err error) {
 	return err
 }
 
-// service returns the settings that are audited. It leaves the key and users' own models alone.
+// service returns the settings that are audited. It leaves the key alone.
 func (f *auditFlags) service(flags *pflag.FlagSet) (s audit.Settings, err error) {
 	c, err := f.settings.File(flags)
 	if err != nil {
@@ -135,7 +135,6 @@ func (f *auditFlags) service(flags *pflag.FlagSet) (s audit.Settings, err error)
 	if c.Model == "" && c.Models == "" {
 		return s, cli.Usagef("name a config with -c, or a model with --model")
 	}
-	c.Personal = ""
 	chosen, err := c.Chosen()
 	if err != nil {
 		return s, f.settings.FileError(err)

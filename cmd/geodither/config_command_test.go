@@ -170,7 +170,7 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, shown)
 		}
 	}
-	for _, wrong := range []string{"hunter2", "oauthbearer", "personal", "models"} {
+	for _, wrong := range []string{"hunter2", "oauthbearer", "models"} {
 		if strings.Contains(shown, wrong) {
 			t.Errorf("%q is in:\n%s", wrong, shown)
 		}

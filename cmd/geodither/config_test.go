@@ -420,9 +420,6 @@ func TestWrongConfig(t *testing.T) {
 		{"a key that is a folder", "key_file: noise.key", "key_file: .", []string{
 			"key_file", "directory",
 		}},
-		{"users' own models", "model: model.avro", "model: model.avro\npersonal: nowhere", []string{
-			"personal", "geodither sanitize",
-		}},
 		{"key short", "key_file: noise.key", "key_file: model.avro", []string{
 			"key_file", "64 hexadecimal digits",
 		}},
@@ -533,13 +530,12 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := load("models: schedule.yml")
-	if err != nil || len(o.Later) != 1 || o.Watch == nil ||
+	if err != nil || len(o.Later) != 1 ||
 		!bytes.Equal(o.Fingerprint(), one.Fingerprint()) {
 		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
 	}
 	for want, model := range map[string]string{
 		"exclude each other": "model: model.avro\nmodels: schedule.yml",
-		"geodither sanitize": "model: second.avro\npersonal: own",
 		"nothing.yml":        "models: nothing.yml",
 	} {
 		if _, err := load(model); err == nil || !strings.Contains(err.Error(), want) {

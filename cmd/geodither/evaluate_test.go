@@ -210,7 +210,7 @@ func busError(t *testing.T, d *experiment.Data, o mechanism.Options) float64 {
 				t.Fatal(err)
 			}
 			runner := trial.Runner{Sanitizer: s, Release: true}
-			err = runner.Run(d.Traces[i].Track(d.Grid, nil), func(r *trial.Result) error {
+			err = runner.Run(d.Traces[i].Track(d.Grid), func(r *trial.Result) error {
 				score.Add(r)
 				return nil
 			})

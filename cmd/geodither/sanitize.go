@@ -49,9 +49,7 @@ and each would make all earlier fixes of its user late. A key file without the n
 
 -c takes the settings of a service: its models, "release", "publish", "input" and max_ahead. Its
 key and its topics are not read. With a schedule of models each fix uses the newest model that
-starts at or before the beginning of the fix's step. With personal models (personal: FILE, from
-"train --personal") a user who has one is released under it, and model_id is the id of the
-personal models. They are for experiments: no ε protects them, and "run" refuses them.
+starts at or before the beginning of the fix's step.
 
 Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
 is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
@@ -185,25 +183,17 @@ func (f *sanitizeFlags) read(
 		return s, err
 	}
 	if f.model != "" {
-		c.Model, c.Models, c.Personal = f.model, "", ""
+		c.Model, c.Models = f.model, ""
 	}
 	if c.Model == "" && c.Models == "" {
 		return s, cli.Usagef("name a model, --model FILE, or a config with one, -c FILE; " +
 			"make a model with \"geodither train\"")
 	}
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
-	own := c
-	c.Personal = ""
 	bar := cli.NewProgress(log, nil)
 	bar.Phase("reading the model", nil)
 	model, err := c.Chosen()
-	if err == nil {
-		s.Personals, err = own.Personals(model.Model)
-	}
 	bar.Done()
-	if err == nil && s.Personals != nil && c.Models != "" {
-		err = errors.New("personal belongs to model: leave models out")
-	}
 	if err != nil {
 		return s, f.settings.FileError(err)
 	}
@@ -214,10 +204,6 @@ func (f *sanitizeFlags) read(
 		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 	if warning := c.Release.ProofWarning(); err == nil && warning != "" {
 		fmt.Fprintf(log, "WARNING: %s.\n", warning)
-	}
-	if err == nil && s.Personals != nil {
-		fmt.Fprintln(log, "WARNING: personal models are for experiments: no ε covers what a "+
-			"user's own model says about the user.")
 	}
 	return s, err
 }

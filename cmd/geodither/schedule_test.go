@@ -1,31 +1,26 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
-	"github.com/geodither/geodither/schemas"
 )
 
-// townVersions are two models of the town, the second with models of its users (own), and a
-// schedule in which it starts at the twentieth minute.
+// townVersions are two models of the town, and a schedule in which the second one starts at the
+// twentieth minute.
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, townTraining(traces, filepath.Join(dir, "second.avro"), "--smoothing", "backoff=3",
-		"--personal", filepath.Join(dir, "own"))...)
+	second := filepath.Join(dir, "second.avro")
+	succeed(t, townTraining(traces, second, "--smoothing", "backoff=3")...)
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
 		"- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
 }
@@ -42,9 +37,8 @@ func TestScheduleFaults(t *testing.T) {
 		"- model: model.avro\n- model: b\n\tstart: 2023-11-14T22:34:00Z": {
 			"line 3: a tab indents", "replace each tab with spaces",
 		},
-		"- modle: model.avro":                  {`unknown key "modle"`, "did you mean model"},
-		"- start: 2023-11-14T22:34:00Z":        {"version 1", "name a model file"},
-		"- {model: model.avro, personal: own}": {`unknown key "personal"`},
+		"- modle: model.avro":           {`unknown key "modle"`, "did you mean model"},
+		"- start: 2023-11-14T22:34:00Z": {"version 1", "name a model file"},
 		"- {model: model.avro, start: 2023-11-14T22:34:00Z}": {
 			"first version has a start",
 		},
@@ -81,138 +75,28 @@ func TestScheduleFaults(t *testing.T) {
 	}
 }
 
-// TestScheduleWatch: a text counts when it has stayed the same between two looks, what
-// has not changed is not read again, and nothing is lost where something is wrong.
-func TestScheduleWatch(t *testing.T) {
+// TestSchedule reads what a schedule lists.
+func TestSchedule(t *testing.T) {
 	dir := t.TempDir()
 	_, path := townVersions(t, dir)
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	model, err := config.Models{Models: path}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(model.Later) != 1 ||
-		model.Later[0].ID.StartMS != 1_700_001_240_000 {
-		t.Fatalf("the schedule is %+v", model.Later)
-	}
-	look := func(wantErr string) engine.Schedule {
-		t.Helper()
-		found, err := model.Watch()
-		if (err != nil) != (wantErr != "") ||
-			err != nil && !strings.Contains(err.Error(), wantErr) {
-			t.Fatalf("a look answers %v, want %q", err, wantErr)
-		}
-		return found
-	}
-	same := func(s engine.Schedule) bool {
-		return len(s.Later) == 1 && s.Later[0] == model.Later[0] &&
-			s.First.Model.String() == model.ID()
-	}
-	if !same(look("")) || !same(look("")) {
-		t.Error("an untouched schedule is another one")
-	}
-	for n := range good { // a slow writer, seen once at each length
-		write(t, dir, "schedule.yml", string(good[:n]))
-		if !same(look("")) {
-			t.Fatalf("half a schedule of %d bytes is taken", n)
-		}
-	}
-	look("") // the shortest, which is no change
-	third := string(good) + "- {model: model.avro, start: 2023-11-15T00:00:00Z}\n"
-	write(t, dir, "schedule.yml", third)
-	if found := look(""); !same(found) {
-		t.Error("a new text is taken at first sight")
-	}
-	found := look("")
-	if len(found.Later) != 2 || found.Later[0] != model.Later[0] ||
-		found.Later[1].ID.Model.String() != model.ID() {
-		t.Errorf("the new schedule is %+v", found)
-	}
-	write(t, dir, "schedule.yml", "- model: ")
-	look("")
-	look("name a model file")
-	look("name a model file")
-	write(t, dir, "schedule.yml", third)
-	if found := look(""); len(found.Later) != 2 {
-		t.Errorf("after a fault it is %+v", found)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	look("no such file")
-	// The same entry, another file: another version.
-	data, err := os.ReadFile(filepath.Join(dir, "second.avro"))
+	second, err := mobility.ReadModelFile(filepath.Join(dir, "second.avro"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "schedule.yml", third+"# touched\n")
-	if err := os.Rename(filepath.Join(dir, "model.avro"),
-		filepath.Join(dir, "moved.avro")); err != nil {
-		t.Fatal(err)
+	if len(model.Later) != 1 || model.Later[0].ID.StartMS != 1_700_001_240_000 ||
+		model.Later[0].ID.Model.String() != second.ID() || model.ID() == second.ID() {
+		t.Errorf("the schedule is %+v", model.Later)
 	}
-	write(t, dir, "model.avro", string(data))
-	look("")
-	if found := look(""); found.First.Model != found.Later[1].ID.Model ||
-		found.First.Model.String() == model.ID() {
-		t.Errorf("with another first file it is %+v", found)
-	}
-	// Put back, as the log asks for, it is the first again, and nobody need touch the schedule.
-	if err := os.Rename(filepath.Join(dir, "moved.avro"),
-		filepath.Join(dir, "model.avro")); err != nil {
-		t.Fatal(err)
-	}
-	if found := look(""); found.First.Model.String() != model.ID() || len(found.Later) != 2 {
-		t.Errorf("with the first file put back it is %+v", found)
-	}
-	if err := os.Remove(filepath.Join(dir, "second.avro")); err != nil {
-		t.Fatal(err)
-	}
-	look("second.avro")
-	look("second.avro")
 }
 
-// TestSanitizePersonal: who has a model of their own is released under it, and a damaged file is
-// an error.
-func TestSanitizePersonal(t *testing.T) {
-	dir := t.TempDir()
-	traces, _ := townVersions(t, dir)
-	model, own := filepath.Join(dir, "second.avro"), filepath.Join(dir, "own")
-	popular, err := mobility.ReadModelFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	personals, err := mobility.ReadPersonals(strings.NewReader(read(t, own)), popular)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := withConfig(t, "model: "+model, "personal: "+own)
-	args := append([]string{
-		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--mechanism", "lattice",
-		"--seed", "5",
-	}, config...)
-	said, lines := sanitizeTo(t, "json", args...)
-	requireWords(t, said.err, "personal models are for experiments")
-	for _, rec := range decoded(t, lines) {
-		if !schemas.HasNote(rec.Mechanism, schemas.Unproved) {
-			t.Fatalf("a record under a user's own model is of the mechanism %q", rec.Mechanism)
-		}
-		if personals.Of(rec.UserID) == nil || rec.ModelID != personals.ID() {
-			t.Fatalf("a record of step %d has the model %s", rec.Step, rec.ModelID)
-		}
-	}
-	if err := os.Truncate(own, 500); err != nil {
-		t.Fatal(err)
-	}
-	requireMessage(t, call(t, args...), cli.ExitUsage, own, "train again")
-}
-
-// TestKilledServiceSwapsModels changes the model under a service in a process of its own, before
-// and after it is killed with SIGKILL. What it has published verifies, and a replay of it is the
-// same.
-func TestKilledServiceSwapsModels(t *testing.T) {
+// TestModelsChange changes the model twice between a stop and a start of a service in a process of
+// its own, which is killed with SIGKILL in between. What it has published verifies, and a replay
+// of it under the whole list is the same.
+func TestModelsChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and kills processes")
 	}
@@ -239,41 +123,32 @@ transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+"swap", w.prefix)
 	config := write(t, w.dir, "swap.yml", text)
-	add := func(model string, minutes int) {
+	add := func(model string, after time.Duration) {
 		listed += fmt.Sprintf("- {model: %s, start: %s}\n", model,
-			begin.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339))
+			begin.Add(after).Format(time.RFC3339))
 		write(t, w.dir, "schedule.yml", listed)
-	}
-	adopted := func(n int) func() bool {
-		return func() bool {
-			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
-			var found account.State
-			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil &&
-				len(found.Versions) == n
-		}
 	}
 	var fed int64
 	feed := func(from int) {
-		// eight steps, four minutes
-		fed += w.feedFrom(t, 30, 8, begin.Add(time.Duration(from)*time.Minute))
+		// four steps, two minutes
+		fed += w.feedFrom(t, 30, 4, begin.Add(time.Duration(from)*time.Minute))
 	}
-	feed(0)
-	service := w.start(t, config)
-	w.await(t, service, "swap", fed)
-	add("moved.avro", 5) // that is still to come
-	eventually(t, "the second version is adopted", adopted(1))
-	feed(4)
-	w.await(t, service, "swap", fed*3/4)
-	service.kill(t)
-	service = w.start(t, config)
-	w.await(t, service, "swap", fed)
-	add("model.avro", 7) // that is past
-	eventually(t, "the third version is adopted", adopted(2))
-	service.kill(t)
-	feed(8)
-	service = w.start(t, config)
-	w.await(t, service, "swap", fed)
-	service.terminate(t)
+	// work feeds four minutes, and kills the service once before it stops.
+	work := func(from int) {
+		feed(from)
+		service := w.start(t, config)
+		w.await(t, service, "swap", fed-60)
+		service.kill(t)
+		feed(from + 2)
+		service = w.start(t, config)
+		w.await(t, service, "swap", fed)
+		service.terminate(t)
+	}
+	work(0)
+	add("moved.avro", 5*time.Minute)
+	work(4)
+	add("model.avro", 9*time.Minute)
+	work(8)
 
 	succeed(t, "state", "verify", "-c", config)
 	succeed(t, "replay", "-c", config, "--output-topic", w.prefix+"again")
@@ -281,14 +156,14 @@ session_timeout: 2s
 	requireNoOther(t, w.read(t, "swap.sanitized", false), w.read(t, "swap.sanitized", true))
 	if found := diagnosed(t, config); !strings.Contains(
 		found, "ok changelog under these settings") ||
-		!strings.Contains(found, "2 later versions of the model adopted") ||
 		!strings.Contains(found, "ok models model "+moved.ID()) ||
 		!strings.Contains(found, "2 later versions; a fix of this moment has model "+w.model.ID()) {
 		t.Errorf("the doctor finds\n%s", found)
 	}
-	printed := succeed(t, "state", "inspect", "-c", config, "--user", "sim-000001")
-	if strings.Count(printed.out, "version      from raw offset") != 2 {
-		t.Errorf("inspect prints\n%s", printed.out)
+	add("moved.avro", 9*time.Minute+10*time.Second) // which is past
+	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, "start after 2023-11-14T22:22:30Z") {
+		t.Errorf("with a start that is past: exit %d\n%s", r.code, r.err)
 	}
 	write(t, w.dir, "schedule.yml", "- model: model.avro\n")
 	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") ||

@@ -113,7 +113,7 @@ func verifyAll(ctx context.Context, path string, bar *cli.Progress, std cli.Stre
 		}
 		bar.Phase("verifying", nil)
 		report, err = verify.Run(ctx, verify.Options{
-			Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
+			Settings: options.Settings, Cluster: options.Cluster,
 			Progress: bar.Counter("raw records"), Logger: options.Logger,
 		})
 		if err != nil {

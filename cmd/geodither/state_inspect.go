@@ -46,9 +46,7 @@ describe people.`,
 			if err != nil {
 				return err
 			}
-			of := account.Options{
-				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
-			}
+			of := account.Options{Settings: options.Settings, Cluster: options.Cluster}
 			if all {
 				found, err := account.Accounts(cmd.Context(), of)
 				return show(std.Out, found, err, asJSON, printAccounts)
@@ -125,14 +123,6 @@ func printState(out io.Writer, s account.State) error {
 			cli.Sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
-	for _, v := range s.Versions {
-		name := v.Model
-		if v.Missing {
-			name += ", which the config's schedule lacks"
-		}
-		fmt.Fprintf(out, "version      from raw offset %d, for steps from %s: %s\n",
-			v.FromOffset, v.Start.Format(time.RFC3339), name)
-	}
 	if s.Estimate == nil {
 		fmt.Fprintf(out, "places       of another map than that of the config's model: not shown\n")
 	} else {

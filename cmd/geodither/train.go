@@ -58,10 +58,6 @@ steps without a fix. People log while they move and often reappear where they va
 --calendar gives each part of the day or week a matrix of its own. Each of these is blended with
 the matrix of all times, the more so the less data it has.
 
---personal also writes one model per user: the shared model blended with the user's own
-transitions. "geodither sanitize" releases under them, to repeat the paper's experiments. Who
-reads that file knows where its users live: keep it as secret as the traces. No epsilon protects it.
-
 --smoothing has four parts: radius, the reach of the smoothing in cells; backoff, its weight in
 a row, in transitions; cap, how many transitions of one user out of one cell count, or with
 --dp-epsilon how many transitions of one user count in all (default 50); and jumps, the share of
@@ -72,7 +68,7 @@ change.`,
     --out model.avro
   geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m \
     --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
-  geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h --personal users.json \
+  geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h \
     --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
   geodither train --in traces.csv --dp-epsilon 1 --box 39.85,116.27,39.97,116.50 --cell 340m \
     --step 60s --out private.avro
@@ -100,8 +96,6 @@ change.`,
 	flags.StringVar(&f.Cell, "cell", "", "`LENGTH` of a cell's side, such as 340m or 0.34km")
 	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
 	flags.StringVar(&f.Out, "out", "", "model `FILE` to write")
-	flags.StringVar(&f.Personal, "personal", "",
-		"`FILE` for one model per user, as secret as the traces")
 	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps "+
 		"up to this `TIME`, such as 2m; default: none, and the last fix of a step counts")
 	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each two successive fixes as one "+
@@ -155,10 +149,6 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	}
 	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", made.From,
 		cli.Quantity(made.Fixes, "fix"), f.Out)
-	if made.Users > 0 {
-		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(made.Users, "personal model"),
-			f.Personal)
-	}
 	return cli.Interruptibly(ctx, func() error {
 		return expect.Describe(made.Model).Print(std.Out)
 	})

@@ -85,10 +85,6 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		"a vast contribution": {
 			[]string{"--dp-epsilon", "1", "--smoothing", "cap=10000000"}, "1 to 1000000",
 		},
-		"personal models": {
-			[]string{"--dp-epsilon", "1", "--personal", filepath.Join(t.TempDir(), "own")},
-			"exclude each other",
-		},
 		"nothing of anybody's": {
 			[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be",
 		},

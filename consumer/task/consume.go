@@ -59,9 +59,6 @@ func (t *Task) idle(ctx, work context.Context) error {
 	}
 	t.attempt = 0
 	t.waits = min(2*t.wait(), idleWaits*t.o.MaxInterval, longestWait)
-	if err := t.adoptIdle(work); err != nil {
-		return err
-	}
 	if err := t.erase(work); err != nil {
 		return err
 	}
@@ -149,7 +146,7 @@ func (t *Task) step(work context.Context, rec Record) error {
 const looks = 4
 
 // longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units
-// of MaxInterval. It is also how much later an idle task adopts amendments and erases.
+// of MaxInterval. It is also how much later an idle task erases.
 const (
 	longestWait = 5 * time.Second
 	idleWaits   = 50
@@ -325,7 +322,7 @@ func (t *Task) process(rec Record) error {
 		t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)
 	}
 	t.records++
-	t.last = rec.Timestamp
+	t.last, t.latest = rec.Timestamp, max(t.latest, fx.Time)
 	t.next = rec.Offset + 1
 	return nil
 }
@@ -541,8 +538,8 @@ func (t *Task) apply(p Positions) error {
 	return nil
 }
 
-// open makes sure, before the first record of a transaction, that the last mark is open, was
-// written by this task, and has the amendments to adopt. Otherwise it commits a mark alone.
+// open makes sure, before the first record of a transaction, that the last mark is open and was
+// written by this task. Otherwise it commits a mark alone.
 func (t *Task) open(work context.Context) error {
 	if err := t.erase(work); err != nil {
 		return err
@@ -550,11 +547,10 @@ func (t *Task) open(work context.Context) error {
 	if err := t.sweep(work); err != nil {
 		return err
 	}
-	proposed, err := t.propose()
-	if err != nil || t.opened && len(proposed) == 0 {
-		return err
+	if t.opened {
+		return nil
 	}
-	return t.adopt(work, proposed, true)
+	return t.commit(work, true)
 }
 
 // erase carries out requests to erase keys, where that is possible now: at the first boundary where
@@ -582,69 +578,4 @@ func (t *Task) erase(work context.Context) error {
 		t.o.Observer.Erased(n)
 	}
 	return nil
-}
-
-// propose returns the amendments to adopt now.
-//
-// It asks the Amender only between two transactions, and only where a reader of uncommitted data
-// cannot have seen anything from t.next on. There, no record has been processed without an
-// amendment that could be processed again with it. After a mark that was found open, this place is
-// where everything is committed that there was to read. Settings that replace other, known ones may
-// bring amendments at once: either the mark is closed, or somebody has accepted two results
-// (AcceptSettings).
-func (t *Task) propose() ([][]byte, error) {
-	if t.d.Amender == nil || t.records > 0 || !t.closes(t.next) && !t.other(t.mark) {
-		return nil, nil
-	}
-	proposed := t.d.Amender.Propose()
-	if n := len(proposed) + len(t.nextMark(t.next, true).Amendments); n > MaxAmendments {
-		return nil, WithRemedy(fmt.Errorf("%d amendments are proposed, %d are the most: "+
-			"this is a bug, please report it", n, MaxAmendments), Fatal)
-	}
-	for _, name := range proposed {
-		if !ValidName(name) {
-			return nil, WithRemedy(fmt.Errorf("an amendment is proposed with a name of %d bytes: "+
-				"this is a bug, please report it", len(name)), Fatal)
-		}
-	}
-	return proposed, nil
-}
-
-// adopt commits a mark alone with the proposed amendments, which count from t.next on, and then
-// tells the processor. If the outcome of the commit is unknown, the next start finds out: the mark
-// has the amendments or it does not, and no record was processed with them.
-func (t *Task) adopt(work context.Context, proposed [][]byte, open bool) error {
-	t.proposed = proposed
-	err := t.commit(work, open)
-	t.proposed = nil
-	if err != nil || len(proposed) == 0 {
-		return err
-	}
-	return t.amended(t.mark.Amendments)
-}
-
-// adoptIdle adopts amendments while no record is waiting, so most adoptions are committed long
-// before the first record that needs them. It shows nothing to readers, so a closed mark stays
-// closed.
-func (t *Task) adoptIdle(work context.Context) error {
-	if t.ended() {
-		return nil
-	}
-	proposed, err := t.propose()
-	if err != nil || len(proposed) == 0 {
-		return err
-	}
-	return t.adopt(work, proposed, t.mark.Open)
-}
-
-// amended tells the processor which amendments count.
-func (t *Task) amended(list []Amendment) error {
-	if t.d.Amender == nil {
-		if len(list) > 0 {
-			return WithRemedy(fmt.Errorf("%w: %d amendments up to offset %d", ErrAmended, len(list),
-				t.next), Fatal)
-		}
-		return nil
-	}
-	return t.d.Amender.Amended(list)
 }

@@ -19,7 +19,7 @@ func interfaceCalls() (names []string) {
 		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](),
 		"Transactions": reflect.TypeFor[Transactions](),
 		"Store":        reflect.TypeFor[storing](), "Processor": reflect.TypeFor[Processor](),
-		"Amender": reflect.TypeFor[Amender](), "Partitioned": reflect.TypeFor[Partitioned](),
+		"Partitioned": reflect.TypeFor[Partitioned](),
 	} {
 		for i := range t.NumMethod() {
 			names = append(names, name+"."+t.Method(i).Name)
@@ -50,11 +50,13 @@ var scenarios = []struct {
 	{"other settings after a crash", func(w *world) {
 		w.plan = []point{{"Transactions.Commit", 3, upgrade}}
 	}},
-	{"a version", func(w *world) { w.plan = []point{{"Processor.Process", 5, putUp}} }},
-	{"a version, and a lost answer to its Commit", func(w *world) {
-		w.plan = []point{{"Transactions.Commit", 1, putUp}, {"Transactions.Commit", 2, failAfter}}
+	{"a version after a stop", func(w *world) {
+		w.plan = []point{{"Processor.Process", 5, putUp}}
 	}},
-	{"a version, and other settings after a crash", func(w *world) {
+	{"a version after a stop, and a lost answer to its Commit", func(w *world) {
+		w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 4, failAfter}}
+	}},
+	{"a version after a stop, and other settings after a crash", func(w *world) {
 		w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 5, upgrade}}
 	}},
 	{"a state of the partition", func(w *world) { w.parted = true }},

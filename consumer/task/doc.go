@@ -61,13 +61,13 @@
 //     anything later is written. So it never leads, and its users see calls one after another.
 //   - Where a transaction ends may depend on the clock and on the broker, as MaxInterval does by
 //     itself. What a record gives depends on the record, on the state that the records before it
-//     leave, and on settings and amendments: on nothing that says where a transaction ends.
+//     leave, and on settings and versions: on nothing that says where a transaction ends.
 //
-// Three things ask for more than a state: that everything that was written is committed. They are
-// amendments, erasures and a mark that a stop closes. Each of them ends in a transaction of its own
-// that is not written beside anything: commit lands the transaction in flight first, and returns
-// when its own one is in the store. An erasure also reads the states to erase from the store, so it
-// lands before that. An idle task lands as well, because it has nothing to do meanwhile.
+// Two things ask for more than a state: that everything that was written is committed. They are
+// erasures and a mark that a stop closes. Each of them ends in a transaction of its own that is not
+// written beside anything: commit lands the transaction in flight first, and returns when its own
+// one is in the store. An erasure also reads the states to erase from the store, so it lands before
+// that. An idle task lands as well, because it has nothing to do meanwhile.
 //
 // A call that answers Retry ends the goroutine. The task repeats the call itself when it lands, so
 // that waits between repetitions, and what the Observer hears of them, stay with the task.
@@ -103,7 +103,7 @@
 //
 // A reader of uncommitted data sees the records of aborted transactions too. A record that is
 // processed again must therefore give the same bytes. Options.Settings names everything that the
-// bytes depend on except amendments. The last mark tells a worker whether another worker's records
+// bytes depend on except versions. The last mark tells a worker whether another worker's records
 // may be in the way:
 //
 //	                 the first records of an assignment:
@@ -141,46 +141,29 @@
 // records of another epoch. The group's offset would be a second home for the epoch, which expires,
 // and which people set by hand.
 //
-// # Amendments
+// # Versions
 //
-// Some of what the bytes depend on changes while the task works, such as a new version of a model.
-// When a worker sees the new version depends on the clock and on the machine, so that alone must
-// not decide which records are processed with it. An input offset decides from where it counts, and
-// the changelog holds that offset (Mark.Amendments): the task adopts the amendment.
+// Some of what the bytes depend on changes in the course of the input, such as a model: a list of
+// versions (Options.Versions), each with a start. The time of a record (Effects.Time) decides which
+// of them count for it, so the list as a whole gives the same bytes whenever it is read. To add to
+// the list, a caller stops the task and starts one with a longer list. Two rules make that the same
+// as a list that was there from the beginning:
 //
-//	boundary at offset n           a mark alone: "v from n"          records from n on
-//	nothing in hand, nothing seen ─────────────────────────► committed ─────────────► may use v
-//	from n on by anybody                                         │
-//	                                                             └► the Processor is told
+//   - Mark.Latest is the highest time that was processed. A version that is added must start after
+//     it, so no record that was processed depends on it. The versions before it must stay.
+//     Otherwise the task ends with ErrVersions.
+//   - Records beyond a mark that was found open may have been shown, with times beyond Latest. So a
+//     longer list needs a clean stop, as other settings do (ErrSettings).
 //
-// Three rules make every history one that could have happened without a fault:
-//
-//   - The task commits the amendment before it processes the first record with it, in a transaction
-//     without results. If that transaction carried results too, a death before its commit would
-//     leave results made with v on show, after a mark that does not know v.
-//   - The amendment counts from the offset that its own transaction commits, so no committed record
-//     from there on was processed without it.
-//   - Nobody can have seen results from that offset on. In one life of a task that is so at every
-//     boundary between transactions when the earlier one is committed. After a mark
-//     that was found open it is not so until the task has committed everything that there was to
-//     read after the fence: an earlier adoption could show a record again, made with v.
-//
-// A worker that commits an adoption holds the newest epoch. So its successor either finds the
-// adoption in the last mark, or has made sure that it will never be there. A worker that wrote
-// results after the previous mark has been fenced, and those results lie before that end. The list
-// belongs to the settings: other settings begin with an empty one.
-//
-// If the list names something that this machine lacks, Amended returns an error, and the task is
-// suspended without processing anything until it is there.
+// The list belongs to the settings: other settings may come with another one.
 //
 // # Erasures
 //
 // A key's state can be erased while the task works (Eraser). A caller that wants that fences the
-// task and writes a request into the changelog; the owner that comes next carries it out. The
-// condition is that of an amendment: nobody can have seen results from that input offset on. A
-// record that is processed again without the state would give other bytes. What remains of an
-// erased key, such as an account, lies under a name that does not tell the key, and is recalled
-// with its next record.
+// task and writes a request into the changelog; the owner that comes next carries it out. It does
+// so where nobody can have seen results from that input offset on: a record that is processed again
+// without the state would give other bytes. What remains of an erased key, such as an account, lies
+// under a name that does not tell the key, and is recalled with its next record.
 //
 // # Idle partitions
 //

@@ -36,7 +36,6 @@ type script struct {
 	now        time.Time
 	ends       bool // cancel when the input is used up
 	restored   Restore
-	amender    Amender
 	key        func(Record) ([]byte, error)
 	parted     Partitioned
 	late       bool // what runs beside the task makes its calls when it is waited for
@@ -88,7 +87,7 @@ func (s *script) runWith(t *testing.T, input Log, o Options, change func(*Depend
 	o.Name, o.Clock, o.Observer = "raw/0", s, s
 	d := Dependencies{
 		Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
-		Store: scriptStore{s}, Processor: s, Key: s.key, Amender: s.amender,
+		Store: scriptStore{s}, Processor: s, Key: s.key,
 		Partitioned: s.parted,
 	}
 	change(&d)
@@ -246,7 +245,15 @@ func printMark(value []byte) string {
 		state = "open"
 	}
 	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since,
-		m.Source, m.Origin) + printAmendments(m.Amendments)
+		m.Source, m.Origin) + printVersions(m)
+}
+
+func printVersions(m Mark) string {
+	var b strings.Builder
+	for _, v := range m.Versions {
+		fmt.Fprintf(&b, ", %s from %d", v.Name, v.From)
+	}
+	return b.String()
 }
 
 type scriptStore struct{ s *script }
@@ -416,19 +423,10 @@ func TestEffects(t *testing.T) {
 	scene("other settings after it", Options{Settings: []byte("S2")}, full)
 	scene("other settings, accepted", Options{Settings: []byte("S2"), AcceptSettings: true}, full)
 	s = newScript()
-	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2"), []byte("v3")}}
-	scene("a first start with amendments", Options{Settings: []byte("S")}, s)
-	s.committed, s.end = 2, 2
-	s.changelog = v2(Mark{
-		Input: 2, Settings: []byte("S"),
-		Amendments: []Amendment{{1, []byte("v2")}},
-	})
-	s.input, s.found = nil, false
-	scene("an idle task has something to adopt", Options{Settings: []byte("S")}, s)
-	s = broken("txn.commit", lost)
-	s.wait["txn.commit"] = 0
-	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2")}}
-	scene("an adoption's commit fails once", Options{Settings: []byte("S")}, s)
+	versions := []Version{{1000, []byte("v2")}, {2000, []byte("v3")}}
+	scene("a first start with versions", Options{Settings: []byte("S"), Versions: versions[:1]}, s)
+	scene("a version is added", Options{Settings: []byte("S"), Versions: versions}, s)
+	scene("a version is taken away", Options{Settings: []byte("S"), Versions: versions[1:]}, s)
 	s = newScript()
 	s.parted = &scriptPartitioned{script: s}
 	scene("a partition is read past two times", Options{Skew: 30 * time.Second}, s)

@@ -11,7 +11,7 @@ import (
 // The changelog holds a request: a caller that wants a key erased fences the partition's owner, and
 // writes the request with the last mark once more, in a transaction. The owner's next restore
 // brings the request into the store. The owner then carries it out at the first boundary between
-// transactions where nobody can have seen results from the offset on, as with an amendment: a
+// transactions where nobody can have seen results from the offset on: a
 // record that is processed again without the state would give other bytes. One transaction removes
 // the state and the request, and writes what remains. It is repeated as a whole or not at all, so a
 // crash at any point is harmless.

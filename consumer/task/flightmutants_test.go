@@ -43,14 +43,6 @@ var flightMutants = []mutant{
 			d.Transactions = hopefulBeside{n}
 		},
 	},
-	{
-		"adoption beside a commit, in the transaction of the first results made with it",
-		func(n *node, d *Dependencies, _ *Options) {
-			n.w.trusting = true
-			h := &hasty{d.Amender, n, map[string]int64{}}
-			d.Amender, d.Transactions = onTheWay{h}, marking{n, h.add}
-		},
-	},
 }
 
 // overtaking answers before it commits, and commits when the next transaction is written.
@@ -101,14 +93,4 @@ func (m hopefulBeside) Commit(ctx context.Context, next int64) (int64, error) {
 	}
 	_, _ = m.node.Commit(ctx, next)
 	return m.produced, nil
-}
-
-// onTheWay adopts hastily while a transaction is on its way, and rightly else.
-type onTheWay struct{ *hasty }
-
-func (m onTheWay) Propose() [][]byte {
-	if m.n.task.flight.beside != nil {
-		return m.hasty.Propose()
-	}
-	return m.Amender.Propose()
 }

@@ -53,6 +53,9 @@ type Effects struct {
 	DeadLetters []Message // in order
 	State       []byte    // new state of the state's key; empty if it does not change
 	Forget      bool      // remove the state of the state's key; State must be empty
+	// Time is the record's, by which versions count: those that start at or before it, and no
+	// others, may have a part in these effects; 0: none has.
+	Time int64
 }
 
 // Processor turns a record and the state of its key (Dependencies.Key) into effects. It is a
@@ -65,27 +68,6 @@ type Effects struct {
 // leave State empty.
 type Processor interface {
 	Process(rec Record, state []byte, fx *Effects) error
-}
-
-// Amender is the side of a processor whose settings may be amended while it works, for example by a
-// new version of a model. The clock may decide when an amendment appears, but not from which record
-// on it counts, because a record that is processed again must give the same bytes. So the task
-// commits an amendment in a transaction of its own, with the input offset from which on it counts,
-// before the first record that may be processed with it. Every later worker finds it in the mark.
-// The package's documentation says at which offsets that is possible.
-//
-// It is used by one goroutine, the one that calls Process.
-type Amender interface {
-	// Amended gives the whole list of amendments, after each restoration and after each adoption.
-	// Process must use those with From ≤ the record's offset, and no others. The memory belongs
-	// to the task and does not change. An error says that the processor cannot work with one of
-	// them. Rebuild suspends the task, which calls Amended again after a while, for example because
-	// a file is not there yet. Fatal ends the task.
-	Amended(list []Amendment) error
-	// Propose returns the names of amendments to add to the last list, in order, usually none. It
-	// is called often, so it must be quick, and anything slow must have happened before. The list
-	// must stay within MaxAmendments, and the names must be valid.
-	Propose() [][]byte
 }
 
 // Partitioned is the side of a processor that has states of the whole partition beside those of

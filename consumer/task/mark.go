@@ -46,8 +46,10 @@ type Mark struct {
 	// Partitioner names what puts a key into an input partition, at most MarkBytes long; empty if
 	// it is not known.
 	Partitioner string
-	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
-	Amendments []Amendment
+	// Versions are those of the task (Options.Versions), at most MaxVersions.
+	Versions []Version
+	// Latest is the highest time of a record that was processed (Effects.Time); 0: none had one.
+	Latest int64
 	// Rebuilt is when somebody wrote the changelog back, in Unix milliseconds; 0: never. A store
 	// whose mark says otherwise is no copy of what the changelog has said since.
 	Rebuilt int64
@@ -56,26 +58,25 @@ type Mark struct {
 	Published int64
 }
 
-// Amendment is something that a processor's bytes depend on beside the settings, from an input
-// offset on. See Amender.
-type Amendment struct {
-	From int64  // records before it are processed without the amendment
+// Version is something that a processor's bytes depend on beside the settings, for records from a
+// time on, such as a version of a model.
+type Version struct {
+	From int64  // in the unit of Effects.Time; records of earlier times do not depend on it
 	Name []byte // opaque here; 1 to MarkBytes bytes
 }
 
-// MarkBytes is the greatest length of Mark.Settings, Source, Names and Partitioner, and of an
-// amendment's name.
-// MaxAmendments is how many amendments a mark holds. Every transaction writes a mark, so it has to
-// stay small.
+// MarkBytes is the greatest length of Mark.Settings, Source, Names and Partitioner, and of a
+// version's name. MaxVersions is how many versions a mark holds. Every transaction writes a mark,
+// so it has to stay small.
 const (
-	MarkBytes     = 64
-	MaxAmendments = 64
+	MarkBytes   = 64
+	MaxVersions = 64
 )
 
 // The value of a mark:
 //
 //	version 1 | flags 1 | Input | Origin | Since | with markRebuilt: Rebuilt | Published |
-//	Epoch 4 | Settings | Source | Names | Partitioner | number of amendments 1 |
+//	Epoch 4 | Settings | Source | Names | Partitioner | Latest | number of versions 1 |
 //	for each of them: From | Name
 //
 // Offsets and times are eight bytes and Epoch is four, big-endian. Settings, Source, Names,
@@ -93,11 +94,11 @@ func ValidKey(key []byte) bool { return len(key) > 0 && key[0] != 0 }
 // AppendMark appends the value of a mark. It panics if a part of the mark is too long.
 func AppendMark(dst []byte, m Mark) []byte {
 	if max(len(m.Settings), len(m.Source), len(m.Names), len(m.Partitioner)) > MarkBytes ||
-		len(m.Amendments) > MaxAmendments {
+		len(m.Versions) > MaxVersions {
 		panic(fmt.Sprintf("task: a mark's settings, source, names and partitioner have %d, %d, %d "+
-			"and %d bytes, %d are the most; and %d amendments, of %d", len(m.Settings),
-			len(m.Source), len(m.Names), len(m.Partitioner), MarkBytes, len(m.Amendments),
-			MaxAmendments))
+			"and %d bytes, %d are the most; and %d versions, of %d", len(m.Settings),
+			len(m.Source), len(m.Names), len(m.Partitioner), MarkBytes, len(m.Versions),
+			MaxVersions))
 	}
 	flags := byte(0)
 	if m.Open {
@@ -119,26 +120,27 @@ func AppendMark(dst []byte, m Mark) []byte {
 	for _, b := range [...][]byte{m.Settings, m.Source, m.Names, []byte(m.Partitioner)} {
 		dst = append(append(dst, byte(len(b))), b...)
 	}
-	dst = append(dst, byte(len(m.Amendments)))
-	for _, a := range m.Amendments {
-		if !ValidName(a.Name) {
-			panic(fmt.Sprintf("task: an amendment's name has %d bytes, it must have 1 to %d",
-				len(a.Name), MarkBytes))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(m.Latest))
+	dst = append(dst, byte(len(m.Versions)))
+	for _, v := range m.Versions {
+		if !validName(v.Name) {
+			panic(fmt.Sprintf("task: a version's name has %d bytes, it must have 1 to %d",
+				len(v.Name), MarkBytes))
 		}
-		dst = binary.BigEndian.AppendUint64(dst, uint64(a.From))
-		dst = append(append(dst, byte(len(a.Name))), a.Name...)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v.From))
+		dst = append(append(dst, byte(len(v.Name))), v.Name...)
 	}
 	return dst
 }
 
-// ValidName reports whether an amendment may have this name.
-func ValidName(name []byte) bool { return len(name) > 0 && len(name) <= MarkBytes }
+// validName reports whether a version may have this name.
+func validName(name []byte) bool { return len(name) > 0 && len(name) <= MarkBytes }
 
 var (
 	errMarkVersion = errors.New("task: the changelog's mark is not of a known version: " +
 		"it was written by a newer geodither, or by something else")
 	errMarkDamaged = errors.New("task: the changelog's mark does not add up: " +
-		"it was not written by geodither")
+		"it was not written by this version of geodither")
 )
 
 // DecodeMark reads the value of a mark. The mark's slices are parts of value.
@@ -158,10 +160,11 @@ func DecodeMark(value []byte) (Mark, error) {
 	}
 	m.Epoch, m.Settings, m.Source, m.Names = r.epoch(), r.bytes(), r.bytes(), r.bytes()
 	m.Partitioner = string(r.bytes())
+	m.Latest = r.offset()
 	n := int(r.byte())
-	r.bad = r.bad || n > MaxAmendments
-	for len(m.Amendments) < n && !r.bad {
-		m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
+	r.bad = r.bad || n > MaxVersions
+	for len(m.Versions) < n && !r.bad {
+		m.Versions = append(m.Versions, Version{From: r.offset(), Name: r.bytes()})
 	}
 	if r.bad || len(r.rest) > 0 || flags > markOpen|markLost|markRebuilt {
 		return Mark{}, errMarkDamaged
@@ -199,15 +202,19 @@ func (r *reader) bytes() []byte {
 // check returns an error if the offsets contradict each other.
 func (m Mark) check() error {
 	if m.Origin < none || m.Epoch < none || m.Since < m.Origin || m.Input < max(m.Since, 0) ||
-		min(m.Rebuilt, m.Published) < 0 {
+		min(m.Rebuilt, m.Published, m.Latest) < 0 || checkVersions(m.Versions) != nil {
 		return errMarkDamaged
 	}
-	last := int64(0)
-	for _, a := range m.Amendments {
-		if a.From < last || a.From > m.Input || !ValidName(a.Name) {
-			return errMarkDamaged
+	return nil
+}
+
+// checkVersions returns an error unless versions ascend and have names.
+func checkVersions(list []Version) error {
+	for i, v := range list {
+		if !validName(v.Name) || i > 0 && v.From <= list[i-1].From {
+			return fmt.Errorf("task: version %d has no name of 1 to %d bytes, or does not start "+
+				"after the one before it", i+1, MarkBytes)
 		}
-		last = a.From
 	}
 	return nil
 }
@@ -216,25 +223,23 @@ func (m Mark) check() error {
 func (m Mark) Clone() Mark {
 	m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
 	m.Names = bytes.Clone(m.Names)
-	m.Amendments = slices.Clone(m.Amendments)
-	for i := range m.Amendments {
-		m.Amendments[i].Name = bytes.Clone(m.Amendments[i].Name)
+	m.Versions = slices.Clone(m.Versions)
+	for i := range m.Versions {
+		m.Versions[i].Name = bytes.Clone(m.Versions[i].Name)
 	}
 	return m
 }
 
-// sameBut reports whether two marks differ in nothing but Input and its Epoch.
+// sameBut reports whether two marks differ in nothing but Input, its Epoch and Latest.
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
 		m.Rebuilt == o.Rebuilt && m.Published == o.Published &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
 		bytes.Equal(m.Names, o.Names) && m.Partitioner == o.Partitioner &&
-		slices.EqualFunc(m.Amendments, o.Amendments, Amendment.equal)
+		slices.EqualFunc(m.Versions, o.Versions, Version.equal)
 }
 
-func (a Amendment) equal(b Amendment) bool {
-	return a.From == b.From && bytes.Equal(a.Name, b.Name)
-}
+func (v Version) equal(o Version) bool { return v.From == o.From && bytes.Equal(v.Name, o.Name) }
 
 // none stands for an offset or an epoch that does not exist.
 const none = -1

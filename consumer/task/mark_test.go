@@ -26,17 +26,17 @@ func TestMarkBytes(t *testing.T) {
 				hex.EncodeToString([]byte("settings")) + "06" +
 				hex.EncodeToString([]byte("source")) + "03" +
 				hex.EncodeToString([]byte("key")) + "04" +
-				hex.EncodeToString([]byte("hash")) + "00",
+				hex.EncodeToString([]byte("hash")) + "0000000000000000" + "00",
 			fullMark,
 		},
 		{
 			"01" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" +
-				"00000000" + "00" + "00" + "00" + "00" + "00",
+				"00000000" + "00" + "00" + "00" + "00" + "0000000000000000" + "00",
 			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
 		},
 		{
 			"01" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" +
-				"ffffffff" + "00" + "00" + "00" + "00" + "00",
+				"ffffffff" + "00" + "00" + "00" + "00" + "0000000000000000" + "00",
 			Mark{Origin: -1, Since: -1, Epoch: -1},
 		},
 	} {
@@ -95,7 +95,7 @@ func TestBadMarks(t *testing.T) {
 func FuzzDecodeMark(f *testing.F) {
 	f.Add(AppendMark(nil, Mark{}))
 	f.Add(AppendMark(nil, fullMark))
-	f.Add(AppendMark(nil, amendedMark))
+	f.Add(AppendMark(nil, versionedMark))
 	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeMark(data)
@@ -111,53 +111,53 @@ func FuzzDecodeMark(f *testing.F) {
 	})
 }
 
-// amendedMark has two amendments, adopted at one offset.
-var amendedMark = Mark{
-	Input: 9, Open: true, Settings: []byte("s"),
-	Amendments: []Amendment{{From: 4, Name: []byte("one")}, {From: 4, Name: []byte("two")}},
+// versionedMark has two versions.
+var versionedMark = Mark{
+	Input: 9, Open: true, Settings: []byte("s"), Latest: 3,
+	Versions: []Version{{From: 4, Name: []byte("one")}, {From: 5, Name: []byte("two")}},
 }
 
-// TestAmendedMarkBytes pins amendments, and what is refused of them.
-func TestAmendedMarkBytes(t *testing.T) {
+// TestVersionedMarkBytes pins versions, and what is refused of them.
+func TestVersionedMarkBytes(t *testing.T) {
 	value, err := hex.DecodeString("01" + "01" + "0000000000000009" + "0000000000000000" +
-		"0000000000000000" + "00000000" + "01" + "73" + "00" + "00" + "00" +
-		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
+		"0000000000000000" + "00000000" + "01" + "73" + "00" + "00" + "00" + "0000000000000003" +
+		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000005" + "03" + "74776f")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := AppendMark(nil, amendedMark); !bytes.Equal(got, value) {
+	if got := AppendMark(nil, versionedMark); !bytes.Equal(got, value) {
 		t.Errorf("encodes to %x, want %x", got, value)
 	}
 	got, err := DecodeMark(value)
-	if err != nil || got.Input != 9 || !got.sameBut(amendedMark) {
+	if err != nil || got.Input != 9 || got.Latest != 3 || !got.sameBut(versionedMark) {
 		t.Errorf("decodes to %+v, %v", got, err)
 	}
-	one := []Amendment{{From: 4, Name: []byte("one")}}
-	if got.sameBut(Mark{Input: 9, Open: true, Settings: []byte("s"), Amendments: one}) {
-		t.Error("a mark that has lost an amendment passes for the same")
+	one := []Version{{From: 4, Name: []byte("one")}}
+	if got.sameBut(Mark{Input: 9, Open: true, Settings: []byte("s"), Versions: one}) {
+		t.Error("a mark that has lost a version passes for the same")
 	}
 	full := Mark{Input: 1}
-	for range MaxAmendments {
-		full.Amendments = append(full.Amendments, Amendment{Name: make([]byte, MarkBytes)})
+	for n := range int64(MaxVersions) {
+		full.Versions = append(full.Versions, Version{From: n, Name: make([]byte, MarkBytes)})
 	}
 	if m, err := DecodeMark(AppendMark(nil, full)); err != nil ||
-		len(m.Amendments) != MaxAmendments {
-		t.Errorf("a full mark decodes to %d amendments, %v", len(m.Amendments), err)
+		len(m.Versions) != MaxVersions {
+		t.Errorf("a full mark decodes to %d versions, %v", len(m.Versions), err)
 	}
 	bad := map[string][]byte{
 		"one announced too many": bytes.Clone(value),
 		"a byte more":            append(bytes.Clone(value), 0),
-		"from beyond the input":  AppendMark(nil, Mark{Input: 3, Amendments: one}),
-		"from going back": AppendMark(nil,
-			Mark{Input: 9, Amendments: []Amendment{{5, []byte("a")}, {4, []byte("b")}}}),
-		"a negative offset": AppendMark(nil,
-			Mark{Input: 9, Amendments: []Amendment{{-1, []byte("a")}}}),
+		"starts going back": AppendMark(nil,
+			Mark{Input: 9, Versions: []Version{{5, []byte("a")}, {4, []byte("b")}}}),
+		"two of one start": AppendMark(nil,
+			Mark{Input: 9, Versions: []Version{{5, []byte("a")}, {5, []byte("b")}}}),
+		"a negative time": AppendMark(nil, Mark{Input: 9, Latest: -1}),
 		"a name without bytes": append(bytes.Clone(value[:len(value)-15]), 1, 0, 0, 0, 0, 0, 0, 0,
 			4, 0),
 		"too many": append(AppendMark(nil, full), make([]byte, 74)...),
 	}
-	bad["one announced too many"][settingsAt+5]++
-	bad["too many"][settingsAt+4]++
+	bad["one announced too many"][settingsAt+13]++
+	bad["too many"][settingsAt+12]++
 	for what, value := range bad {
 		if m, err := DecodeMark(value); err == nil {
 			t.Errorf("%s: %x decodes to %+v", what, value, m)
@@ -172,10 +172,10 @@ func TestAmendedMarkBytes(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("an amendment with a name of %d bytes was encoded", len(name))
+					t.Errorf("a version with a name of %d bytes was encoded", len(name))
 				}
 			}()
-			AppendMark(nil, Mark{Amendments: []Amendment{{0, name}}})
+			AppendMark(nil, Mark{Versions: []Version{{0, name}}})
 		}()
 	}
 }
@@ -185,7 +185,8 @@ func TestRebuiltMarkBytes(t *testing.T) {
 	m := Mark{Input: 9, Origin: 1, Since: 2, Open: true, Rebuilt: 5, Published: 12}
 	value := AppendMark(nil, m)
 	if got := fmt.Sprintf("%x", value); got != "0105"+"0000000000000009"+"0000000000000001"+
-		"0000000000000002"+"0000000000000005"+"000000000000000c"+"00000000"+"0000000000" {
+		"0000000000000002"+"0000000000000005"+"000000000000000c"+"00000000"+
+		"00000000"+"0000000000000000"+"00" {
 		t.Errorf("it encodes to %s", got)
 	}
 	got, err := DecodeMark(value)

@@ -24,7 +24,7 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	catch(t, false, slices.Concat(mutants, flightMutants, settingsMutants, amendMutants,
+	catch(t, false, slices.Concat(mutants, flightMutants, settingsMutants, versionMutants,
 		lostMutants))
 }
 
@@ -105,7 +105,7 @@ var mutants = []mutant{
 				states, _, _ := n.store.contents()
 				return (&simProcessor{
 					settings: n.settings,
-					made:     inForce(n.list, rec.Offset),
+					made:     inForce(n.versions, rec.Timestamp),
 				}).Process(rec,
 					[]byte(states[string(rec.Key)]), fx)
 			})
@@ -152,7 +152,7 @@ var mutants = []mutant{
 				rec.Timestamp += int64(n.w.events[try])
 				return (&simProcessor{
 					settings: n.settings,
-					made:     inForce(n.list, rec.Offset),
+					made:     inForce(n.versions, rec.Timestamp),
 				}).Process(rec, state, fx)
 			})
 		},
@@ -197,9 +197,6 @@ func (m blindMarks) Fetch(ctx context.Context, offset int64, wait time.Duration)
 				panic(err)
 			}
 			mark.Input = m.marker.mark()
-			for i := range mark.Amendments {
-				mark.Amendments[i].From = min(mark.Amendments[i].From, mark.Input)
-			}
 			mark.Origin, mark.Since = min(mark.Origin, mark.Input), min(mark.Since, mark.Input)
 			b.Records[i].Value = AppendMark(nil, mark)
 		}

@@ -23,7 +23,7 @@ const (
 	At
 )
 
-// Dependencies are what a task drives. The last four may be nil, all others are required.
+// Dependencies are what a task drives. The last three may be nil, all others are required.
 type Dependencies struct {
 	Input        Log
 	Changelog    Log
@@ -34,9 +34,6 @@ type Dependencies struct {
 	// is a function of the record. The result is valid until its next call. A record of no state
 	// has an empty one. An error is one of Processor.Process.
 	Key func(rec Record) ([]byte, error)
-	// Amender is the Processor's, nil if it has none. Without one, a mark with amendments of the
-	// same settings ends the task with ErrAmended.
-	Amender Amender
 	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
 	Eraser Eraser
 	// Partitioned is the Processor's, nil if it has no states of the partition. Input must then be
@@ -69,6 +66,11 @@ type Options struct {
 	// ErrSource. A task whose Settings differ from those of an open mark ends with ErrSettings.
 	// Nothing is checked if the value is empty, here or in the mark.
 	Settings, Source []byte
+	// Versions are what the Processor's bytes depend on beside Settings, starts ascending, at most
+	// MaxVersions. The task writes them into its marks. A task whose Versions do not extend those
+	// of a mark of the same Settings ends with ErrVersions (CheckVersions), and one that adds some
+	// to those of an open mark with ErrSettings.
+	Versions []Version
 	// AcceptSettings goes on where ErrSettings would end the task. Readers of uncommitted data may
 	// then see two different results of some records.
 	AcceptSettings bool
@@ -150,6 +152,11 @@ func (o Options) Validate() error {
 	case max(len(o.Settings), len(o.Source), len(o.Names), len(o.Partitioner)) > MarkBytes:
 		return fmt.Errorf("task: Settings, Source, Names and Partitioner must not have more than "+
 			"%d bytes", MarkBytes)
+	case len(o.Versions) > MaxVersions:
+		return fmt.Errorf("task: %d versions, at most %d fit into a mark", len(o.Versions),
+			MaxVersions)
+	case checkVersions(o.Versions) != nil:
+		return checkVersions(o.Versions)
 	case o.Begin < 0, o.End < 0:
 		return errors.New("task: Begin and End must not be negative")
 	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax,

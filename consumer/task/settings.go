@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // marks is what a task knows about the marks of its partition.
@@ -20,6 +19,7 @@ import (
 type marks struct {
 	settings, source, names []byte // of this task: Options.Settings, Source and Names
 	partitioner             string // Options.Partitioner
+	versions                []Version
 
 	mark   Mark // the last one; before the first, what it would have been
 	opened bool // the last mark is open and was written by this task
@@ -30,8 +30,7 @@ type marks struct {
 	from      int64 // input offset at which this assignment goes on
 	epoch     int32 // leader epoch of what was read of the input; none: not known
 	seen      int64 // before this input offset, readers of uncommitted data may have seen results
-
-	proposed [][]byte // amendments that the mark that is being committed adds
+	latest    int64 // the highest time that was processed, also in the transaction in hand
 }
 
 // found takes over the mark that a restore has found, if there is one. The task goes on at next.
@@ -47,6 +46,7 @@ func (k *marks) found(m Mark, found, lost bool, next, stable int64) {
 		k.mark.Origin, k.mark.Since, k.mark.Lost = next, max(m.Since, next), true
 		k.mark.Published = 0 // what lies there now may be other records
 	}
+	k.latest = k.mark.Latest
 	k.opened = found && k.nextMark(next, true).sameBut(m)
 	k.seen, k.unsettled = none, false
 	if found && m.Open {
@@ -62,19 +62,15 @@ func (k *marks) shown(end int64) { k.seen, k.unsettled = end, k.passes }
 
 // nextMark returns the mark of a transaction that commits the input up to next.
 //
-// Settings that replace others have no amendments yet. They count from where this assignment went
-// on, because everything that it processes is made with them. They do not count from next: before
-// the first mark the task may have read past aborted records, which would then look like records of
-// the earlier settings.
+// Settings that replace others count from where this assignment went on, because everything that it
+// processes is made with them. They do not count from next: before the first mark the task may have
+// read past aborted records, which would then look like records of the earlier settings.
 func (k *marks) nextMark(next int64, open bool) Mark {
 	m := k.mark
 	m.Input, m.Open, m.Epoch = next, open, k.epoch
+	m.Versions, m.Latest = k.versions, k.latest
 	if !bytes.Equal(m.Settings, k.settings) {
-		m.Settings, m.Since, m.Amendments = k.settings, k.from, nil
-	}
-	for _, name := range k.proposed {
-		added := Amendment{From: next, Name: bytes.Clone(name)}
-		m.Amendments = append(slices.Clip(m.Amendments), added)
+		m.Settings, m.Since = k.settings, k.from
 	}
 	if len(k.source) > 0 {
 		m.Source = k.source
@@ -136,8 +132,12 @@ type SettingsError struct {
 
 // Error says what may happen and what to do.
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in a transaction beyond offset %d%s",
-		ErrSettings, e.Found, e.Own, e.Input, e.Advice())
+	what := fmt.Sprintf("%.4x, now %.4x", e.Found, e.Own)
+	if bytes.Equal(e.Found, e.Own) {
+		what = "the list of versions is longer now"
+	}
+	return fmt.Sprintf("%v (%s), perhaps in a transaction beyond offset %d%s", ErrSettings, what,
+		e.Input, e.Advice())
 }
 
 // Advice says what to do; see Facts.
@@ -161,17 +161,62 @@ var (
 	ErrPartitioner = errors.New("users would move away from their accounts of ε")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made again")
-	// ErrAmended: the mark has amendments, and the task has no Amender.
-	ErrAmended = errors.New("the settings were amended by the worker before this one, which this " +
-		"one cannot do")
+	// ErrVersions: the task's versions are not those of the last mark with later ones added.
+	ErrVersions = errors.New("the list of versions does not extend the list in use")
 )
+
+// VersionsError is ErrVersions with the first version that is wrong, for callers that can say what
+// its name means.
+type VersionsError struct {
+	Version Version
+	// Latest is the highest time that was processed, where an added version starts no later; 0: the
+	// version is in use, and the list lacks it.
+	Latest int64
+}
+
+// Error says which rule the version breaks.
+func (e *VersionsError) Error() string {
+	if e.Latest == 0 {
+		return fmt.Sprintf("%v: it lacks %x from %d on", ErrVersions, e.Version.Name,
+			e.Version.From)
+	}
+	return fmt.Sprintf("%v: %x starts at %d, and records up to %d are processed", ErrVersions,
+		e.Version.Name, e.Version.From, e.Latest)
+}
+
+// Is matches ErrVersions.
+func (e *VersionsError) Is(target error) bool { return target == ErrVersions }
+
+// CheckVersions returns a VersionsError unless a list is that of a mark, or that one with versions
+// added which start after everything that was processed. Then no record that was processed depends
+// on what is added, so the mark's list and the longer one give it the same bytes.
+func CheckVersions(m Mark, list []Version) error {
+	for i, v := range m.Versions {
+		if i >= len(list) || !v.equal(list[i]) {
+			return &VersionsError{Version: v}
+		}
+	}
+	for _, v := range list[len(m.Versions):] {
+		if m.Latest > 0 && v.From <= m.Latest {
+			return &VersionsError{v, m.Latest}
+		}
+	}
+	return nil
+}
 
 // accept returns an error if this task must not go on after the last mark.
 func (k *marks) accept(m Mark, o Options) error {
 	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
 		return WithRemedy(err, Fatal)
 	}
-	if m.Open && k.other(m) && !o.AcceptSettings {
+	longer := false
+	if !k.other(m) {
+		if err := CheckVersions(m, k.versions); err != nil {
+			return WithRemedy(err, Fatal)
+		}
+		longer = len(k.versions) > len(m.Versions)
+	}
+	if m.Open && (k.other(m) || longer) && !o.AcceptSettings {
 		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
 	}
 	return nil

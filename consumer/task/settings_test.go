@@ -123,7 +123,7 @@ func TestRestoring(t *testing.T) {
 // TestMarkMemory: a mark outlives the batch that it was read from.
 func TestMarkMemory(t *testing.T) {
 	want := fullMark
-	want.Amendments = amendedMark.Amendments
+	want.Versions = versionedMark.Versions
 	value := AppendMark(nil, want)
 	m, err := DecodeMark(value)
 	if err != nil {

@@ -207,13 +207,13 @@ func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// simProcessor makes outputs that depend on every bit of their arguments and on
-// its settings and their amendments, and of nothing else. It uses its buffers again and spoils them
-// first.
+// simProcessor makes outputs that depend on every bit of their arguments, on its settings, and on
+// the versions that count at the record's time, and on nothing else. It uses its buffers again and
+// spoils them first.
 type simProcessor struct {
 	settings int
 	n        *node  // nil in the oracle
-	made     string // of the oracle: the amendments
+	made     string // of the oracle: the versions
 	part     *simPart
 	state    []byte
 	bufs     [2][]byte
@@ -228,8 +228,9 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 	}
 	made := p.made
 	if p.n != nil {
-		made = inForce(p.n.list, rec.Offset+p.n.shift)
+		made = inForce(p.n.versions, rec.Timestamp)
 	}
+	fx.Time = rec.Timestamp + 1 // from 1
 	p.part.closeUpTo(rec, p.settings, fx)
 	if p.n != nil && len(fx.Output) > 0 {
 		p.n.w.events["closed by a record"]++

@@ -38,7 +38,7 @@ func (w *world) check() error {
 	if w.smooth && w.mark.Open {
 		return fmt.Errorf("a clean stop has left the mark open: %+v", w.mark)
 	}
-	if err := w.checkAmendments(); err != nil {
+	if err := w.checkVersions(); err != nil {
 		return err
 	}
 	for _, l := range []*simLog{&w.output, &w.dead} {
@@ -81,7 +81,7 @@ func render(ms []Message) string {
 }
 
 // oracle is the loop as one would write it if nothing ever failed. Under which settings and with
-// which amendments a record was processed is taken from what was committed, and which ones
+// which versions a record was processed is taken from what was committed, and which ones
 // retention has taken.
 func (w *world) oracle() (output, dead []Message, states map[string]string, end int64) {
 	end = int64(len(w.input.entries))

@@ -123,7 +123,7 @@ func (w *world) rebuild(s *simStore) bool {
 		return true
 	}
 	// A mark alone commits no other offset than the one before, so the store may have
-	// missed it: that something was left open is to be assumed, and what it adopted is
+	// missed it: that something was left open is to be assumed, and a list that it brought is
 	// gone. Nothing is committed with it, but it may have been seen.
 	m.Open = true
 	last := w.mark

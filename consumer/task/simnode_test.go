@@ -16,10 +16,8 @@ type node struct {
 	where      int
 	generation int
 	epoch      int
-	settings   int         // that it was started with
-	known      int         // versions that it has seen
-	list       []Amendment // that it was told
-	shift      int64       // a planted fault: an amendment counts from so many offsets earlier on
+	settings   int       // that it was started with
+	versions   []Version // that it was started with
 	ctx        context.Context
 	cancel     context.CancelFunc
 	resume     func() bool // runs it to its next call; false: it has ended
@@ -62,7 +60,7 @@ const (
 	jump              // the clock jumps by hours
 	expire            // the broker ends the open transaction
 	retention         // the broker removes input records, processed or not
-	putUp             // a version is put up, and seen at once
+	putUp             // the task is told to stop, and its successor has a version more
 	loseLog           // the changelog is deleted and made again
 	faultKinds
 )
@@ -71,7 +69,7 @@ var faultNames = [...]string{
 	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after",
 	"retry", "takeover", "suspended",
 	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires",
-	"records removed", "a version is put up", "the changelog is deleted",
+	"records removed", "stop, a version more", "the changelog is deleted",
 }
 
 func (f fault) String() string { return faultNames[f] }
@@ -169,8 +167,8 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 	case retention:
 		w.retain(int64(len(w.input.entries)))
 	case putUp:
-		w.versions = min(w.versions+1, versions)
-		n.known = w.versions
+		w.putUp()
+		n.cancel()
 	case loseLog:
 		if !w.parted { // when it closed windows cannot be told from the input
 			w.loseChangelog()
@@ -184,23 +182,21 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 func (w *world) start(where int) *node {
 	n := &node{
 		w: w, where: where, store: w.stores[where], generation: w.generation,
-		settings: w.settings,
+		settings: w.settings, versions: w.versions,
 	}
-	n.known = w.rng.IntN(w.versions + 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.store.call = n.storeCall
 	n.openStore()
 	d := Dependencies{
 		Input: simReader{n, &w.input, "Input"}, Changelog: simReader{n, &w.changelog, "Changelog"},
 		Transactions: n, Store: n.store, Processor: &simProcessor{settings: n.settings, n: n},
-		Amender: simAmender{n},
 	}
 	o := Options{
 		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000),
 		MaxInterval:  time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
 		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8,
 		Clock: simClock{w}, Observer: &watch{n: n},
-		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"),
+		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"), Versions: n.versions,
 		AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
 		AcceptLost: n.acceptLost, CleanerTrims: true, // simLog.trim
 	}
@@ -347,6 +343,9 @@ func (n *node) follows(name string) {
 	w := n.w
 	if name == "Apply" && n.task.state == Restoring && n.errand.runs() {
 		w.events["a batch is applied while the next one is fetched"]++
+	}
+	if name == "Wipe" {
+		n.store.of = w.logID // what comes is a copy of the log that is there now
 	}
 	if n != w.owner && n.store.of != w.logID {
 		return // it slept through the changelog's loss, and its next process sets the store aside

@@ -53,15 +53,16 @@ type world struct {
 
 	mark      Mark // the last committed one
 	marked    bool
-	versions  int      // that are put up
-	made      []string // amendments that each input record was processed with
-	fate      []int    // settings that each input record was processed under, or unseen, or skipped
-	lost      bool     // the task has skipped lost records
-	accepted  bool     // somebody has accepted two releases of a record
-	trusting  bool     // a mark's amendments are not looked at when it is committed
-	done      bool     // the input is used up and its owner is told to stop
-	finished  bool     // and has stopped
-	violation error    // the first broken invariant
+	versions  []Version // the operator's list
+	put       int       // how many were ever put up
+	made      []string  // versions that each input record was processed with
+	fate      []int     // settings of each input record, or unseen, or skipped
+	lost      bool      // the task has skipped lost records
+	accepted  bool      // somebody has accepted two releases of a record
+	trusting  bool      // a mark's versions are not looked at when it is committed
+	done      bool      // the input is used up and its owner is told to stop
+	finished  bool      // and has stopped
+	violation error     // the first broken invariant
 	mutant    mutant
 	parted    bool           // the processor has a state of the partition
 	quiet     int            // calls for which nothing arrives
@@ -138,8 +139,8 @@ func (w *world) background() {
 	if w.deciding && w.rng.IntN(6) == 0 {
 		w.complete()
 	}
-	if w.rng.IntN(50) == 0 {
-		w.versions = min(w.versions+1, versions)
+	if w.rng.IntN(200) == 0 {
+		w.putUp()
 	}
 	if w.rng.IntN(8) == 0 {
 		w.changelog.compact(w.now.UnixMilli(), tombstonesMS)
@@ -273,6 +274,10 @@ func (w *world) ended(n *node) error {
 		w.events["input lost"]++
 		w.skip = true
 		return nil
+	case errors.Is(n.err, ErrVersions):
+		w.events["versions refused"]++
+		w.versions = w.mark.Versions
+		return nil
 	case errors.Is(n.err, ErrSettings):
 		w.events["settings refused"]++
 		if w.rng.IntN(4) == 0 {
@@ -280,7 +285,15 @@ func (w *world) ended(n *node) error {
 			return nil
 		}
 		// As the message says: the old ones first.
+		w.versions = w.mark.Versions
+		if w.unnamed {
+			w.events["a version more refused"]++
+			return nil
+		}
 		old, err := strconv.Atoi(string(w.mark.Settings))
+		if old == w.settings {
+			w.events["a version more refused"]++
+		}
 		w.settings = old
 		return err
 	}
@@ -341,7 +354,7 @@ func (w *world) book() {
 	for at := from; at < min(m.Input, int64(len(w.fate))); at++ {
 		w.fate[at] = w.open.settings
 	}
-	w.bookAmendments(m, from)
+	w.bookVersions(m, from)
 	w.bookClosed()
 	since := max(w.mark.Since, m.Origin)
 	if string(m.Settings) != string(w.mark.Settings) {

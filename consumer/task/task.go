@@ -75,7 +75,7 @@ func New(d Dependencies, o Options) (*Task, error) {
 	}
 	own := marks{
 		settings: o.Settings, source: o.Source, names: o.Names, partitioner: o.Partitioner,
-		passes: d.Partitioned != nil,
+		versions: o.Versions, passes: d.Partitioned != nil,
 	}
 	o = o.withDefaults()
 	return &Task{
@@ -143,9 +143,6 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	fresh := r.Input == none
 	if fresh {
 		t.safe = t.next // there is no committed offset that retention could overtake
-	}
-	if err := t.amended(t.nextMark(t.next, true).Amendments); err != nil {
-		return err
 	}
 	if err := t.erasure.find(); err != nil {
 		return err

@@ -17,15 +17,13 @@ type Backward struct {
 	function  []float64     // the same, by cell; all 0 between calls
 	weights   []float64     // by the number of moves
 	reached   [][]grid.Cell // by the number of moves
+	scratch   []float64     // of massOf
 }
 
 // NewBackward returns a Backward for m, at the cost of [NewPredictor].
 func NewBackward(m *Model) *Backward {
 	return &Backward{predictor: NewPredictor(m), function: make([]float64, m.Grid.Cells())}
 }
-
-// Use is [Predictor.Use].
-func (b *Backward) Use(user *Personal) { b.predictor.Use(user) }
 
 // Back is the transpose of [Predictor.PredictPruned]: it returns, for each cell of from, what a
 // function f ≥ 0 is expected to be k steps later for a user who is there at step at, (M^k·f)(c).
@@ -70,8 +68,7 @@ func (b *Backward) BackGap(
 	add(int(min(gap, longestChain)), w.Chain)
 	dst = b.back(dst, from, at, weights[:most+1], threshold, f)
 	if w.Anew > 0 {
-		b.predictor.Initial(&b.moved)
-		anew := float64(w.Anew * expectation(f, &b.moved))
+		anew := float64(w.Anew * expectation(f, &b.predictor.model.Initial))
 		for i := range dst {
 			dst[i] += anew
 		}
@@ -175,9 +172,6 @@ func (b *Backward) expect(dst []float64, cells []grid.Cell, at int64, f *Distrib
 	if p.blocks > 0 {
 		b.expectJumps(dst, cells)
 	}
-	if p.personal != nil {
-		b.expectOwn(dst, cells)
-	}
 	for _, c := range f.Cells {
 		b.function[c] = 0
 	}
@@ -185,12 +179,11 @@ func (b *Backward) expect(dst []float64, cells []grid.Cell, at int64, f *Distrib
 
 // massOf returns the masses of cells.
 func (b *Backward) massOf(cells []grid.Cell) []float64 {
-	p := b.predictor
-	p.weights = p.weights[:0]
+	b.scratch = b.scratch[:0]
 	for _, c := range cells {
-		p.weights = append(p.weights, p.mass[c])
+		b.scratch = append(b.scratch, b.predictor.mass[c])
 	}
-	return p.weights
+	return b.scratch
 }
 
 // expectJumps adds what jumps from the cells make of the function.
@@ -211,24 +204,6 @@ func (b *Backward) expectJumps(dst []float64, cells []grid.Cell) {
 			jumped = float64(jumped * p.model.Jumps.each())
 		}
 		dst[i] += jumped
-	}
-}
-
-// expectOwn blends what the user's own transitions from the cells make of the function with dst,
-// which is what the popular model makes of it: see Predictor.popular.
-func (b *Backward) expectOwn(dst []float64, cells []grid.Cell) {
-	user, next := b.predictor.personal, 0
-	for i, c := range cells {
-		var own bool
-		if next, own = user.row(next, c); !own {
-			continue
-		}
-		first, end := user.start[next], user.start[next+1]
-		sum := float64(user.weight * dst[i])
-		for j, column := range user.columns[first:end] {
-			sum += float64(user.n[int(first)+j] * b.function[column])
-		}
-		dst[i] = sum / user.totals[next]
 	}
 }
 

@@ -48,47 +48,6 @@ func TestBackEqualsDense(t *testing.T) {
 	}
 }
 
-// TestBackOfPersonal takes functions back by the own rows over the popular ones, and by rows that
-// hold both, and over a gap as the transpose of the prediction.
-func TestBackOfPersonal(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 1))
-	for _, m := range []*Model{
-		neighbourModel(t, 1, 1, 1, true, 1), jumpModel(t, 30, 30, 5), gapModel(t),
-		structuredModel(t, 33, 20, 4, 8),
-	} {
-		cells := m.Grid.Cells()
-		counts := ownCounts(m.Grid, cells/4+1, 3)
-		full, own := materialized(m, counts), personal(t, m, counts)
-		p, forward := NewBackward(m), NewPredictor(m)
-		p.Use(own)
-		forward.Use(own)
-		var got []float64
-		for k := range 4 {
-			from, f := scattered(random, cells), scattered(random, cells)
-			const at = 60*24 - 2
-			want := dense(f, cells)
-			for i := k - 1; i >= 0; i-- {
-				want = denseBack(full, at+int64(i), want)
-			}
-			got = p.Back(got, from, at, k, 0, f)
-			checkBack(t, got, from, want)
-			checkClean(t, p.predictor)
-			var later Distribution
-			if !forward.PredictGap(&later, from, at, 9, 0) {
-				continue
-			}
-			got, _ = p.BackGap(got, from, at, 9, 0, f)
-			back := Distribution{Cells: from.Cells, P: got}
-			if a, b := expectation(f, &later), expectation(&back, from); math.Abs(a-b) > 1e-13 {
-				t.Errorf("a gap of 9: %v forward, %v back", a, b)
-			}
-		}
-		p.Use(nil)
-		from, f := scattered(random, cells), scattered(random, cells)
-		checkBack(t, p.Back(got, from, 0, 1, 0, f), from, denseBack(m, 0, dense(f, cells)))
-	}
-}
-
 // checkBack wants what is expected to be as dense, up to rounding.
 func checkBack(t *testing.T, got []float64, from *Distribution, want []float64) {
 	t.Helper()

@@ -146,8 +146,7 @@ func (p *Predictor) PredictGap(
 	}
 	add(int(min(gap, longestChain)), w.Chain)
 	if w.Anew > 0 {
-		p.Initial(&p.moved)
-		addInto(dst, &p.moved, w.Anew)
+		addInto(dst, &p.model.Initial, w.Anew)
 	}
 	dst.Prune(threshold)
 	return true
@@ -164,13 +163,4 @@ func (l GapLaw) Sample(src Source, gap uint64) (moves int64, restarts bool) {
 		}
 	}
 	return int64(gap), u >= w.Chain
-}
-
-// Initial sets dst to the initial distribution of the user in use, or of the popular model.
-func (p *Predictor) Initial(dst *Distribution) {
-	if p.personal != nil {
-		p.personal.Initial(dst)
-		return
-	}
-	dst.CopyFrom(&p.model.Initial)
 }

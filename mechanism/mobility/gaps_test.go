@@ -118,21 +118,6 @@ func TestPredictGapLeavesTheRestToTheChain(t *testing.T) {
 	}
 }
 
-// TestPredictGapOfAUser starts where the user does.
-func TestPredictGapOfAUser(t *testing.T) {
-	m := gapModel(t)
-	user, err := NewPersonal(m, PersonalCounts{Visits: []Count{{5, 5, 30}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewPredictor(m)
-	p.Use(user)
-	var got, want Distribution
-	p.PredictGap(&got, &m.Initial, 0, 16, 0)
-	user.Initial(&want)
-	checkClose(t, &got, dense(&want, m.Grid.Cells()))
-}
-
 func TestGapLawValidate(t *testing.T) {
 	for says, law := range map[string]GapLaw{
 		"":               gapModel(t).Gaps,

@@ -1,7 +1,7 @@
 // Package mobility holds the public model of how people move: a sparse Markov chain over the cells
-// of a grid (the paper's M and its initial distribution), the model's file, users' personal models,
-// and the two steps of the filter that follow from a model: predict (p·M) and update (Bayes). The
-// package train learns models from traces.
+// of a grid (the paper's M and its initial distribution), the model's file, and the two steps of
+// the filter that follow from a model: predict (p·M) and update (Bayes). The package train learns
+// models from traces.
 //
 // Everything here is a function of its arguments. It uses no clock, no global randomness and no
 // iteration over maps. Sums are added in ascending order of cells, and products are rounded before

@@ -3,7 +3,6 @@ package mobility
 import (
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -13,15 +12,12 @@ import (
 type Predictor struct {
 	model *Model
 	*layout
-	// personal is the user whose own transitions are blended with the model; nil: nobody's are.
-	personal *Personal
 	masses
 	smooth *smoother
 	// jumping is the mass of each block of cells that jumps, 0 between calls; jumped are the blocks
 	// that have some.
 	jumping []float64
 	jumped  []int32
-	weights []float64 // of the popular rows, for a user with rows of their own
 	// spreading is what the kernels about cells are multiplied by.
 	spreading []float64
 	steps     [2]Distribution
@@ -40,16 +36,6 @@ func NewPredictor(m *Model) *Predictor {
 		smooth:  newSmoother(m.Grid, m.Kernel),
 		jumping: make([]float64, max(0, len(l.start)-1)),
 	}
-}
-
-// Use makes the following predictions those of a user's personal model or, if user is nil, of the
-// popular model alone. It costs nothing. It panics if the personal model belongs to another popular
-// model than the predictor's.
-func (p *Predictor) Use(user *Personal) {
-	if user != nil && user.popular != p.model && user.popular.ID() != p.model.ID() {
-		panic("mobility: the personal model belongs to another popular model than the predictor's")
-	}
-	p.personal = user
 }
 
 // Predict sets dst to the distribution k steps after from, which is that of step at: from·M^k,
@@ -92,17 +78,11 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, thre
 // which is read before dst is written.
 func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
 	weights := from.P[:len(from.Cells)]
-	if p.personal != nil {
-		weights = p.popular(from)
-	}
 	m := p.model.Matrices[p.model.ClassAt(at)]
 	if m.Spread != nil {
 		p.smooth.spread(p.masses, from.Cells, p.shares(from.Cells, weights, m.Spread))
 	}
 	p.scatter(m, from.Cells, weights)
-	if p.personal != nil {
-		p.addOwn(from)
-	}
 	if p.blocks > 0 {
 		p.jump(from.Cells, weights)
 	}
@@ -160,37 +140,6 @@ func (p *Predictor) scatter(m *Matrix, cells []grid.Cell, weights []float64) {
 func (p *Predictor) add(c grid.Cell, mass float64) {
 	p.mass[c] += mass
 	p.touched[c>>(blockBits+6)] |= 1 << (c >> blockBits & 63)
-}
-
-// popular returns the weights of the popular rows for a user with rows of their own. The mass w of
-// a cell with n own transitions adds w·count/(n + κ) to each own column, and the popular row with
-// the weight w·κ/(n + κ).
-func (p *Predictor) popular(from *Distribution) []float64 {
-	user, next := p.personal, 0
-	p.weights = append(p.weights[:0], from.P...)
-	for i, c := range from.Cells {
-		var own bool
-		if next, own = user.row(next, c); own {
-			p.weights[i] = float64(p.weights[i] / user.totals[next] * user.weight)
-		}
-	}
-	return p.weights
-}
-
-// addOwn adds the user's own transitions.
-func (p *Predictor) addOwn(from *Distribution) {
-	user, next := p.personal, 0
-	for i, c := range from.Cells {
-		var own bool
-		if next, own = user.row(next, c); !own {
-			continue
-		}
-		first, end := user.start[next], user.start[next+1]
-		share, counts := from.P[i]/user.totals[next], user.n[first:end]
-		for j, column := range user.columns[first:end] {
-			p.add(column, float64(share*counts[j]))
-		}
-	}
 }
 
 // jump adds the jumps of cells with weights, block by block.
@@ -271,21 +220,4 @@ func atLeast(mass *[blockSize]float64, least uint64) (marks uint64) {
 			sign(j+4)<<4 | sign(j+5)<<5 | sign(j+6)<<6 | sign(j+7)<<7) << j
 	}
 	return marks
-}
-
-// row returns the place of the cell's own row, searching from first on. If there is none, it
-// returns the place of the next row and false.
-func (p *Personal) row(first int, c grid.Cell) (int, bool) {
-	// Cells are asked for in ascending order, and the next one is rarely far away.
-	step := 1
-	for first+step < len(p.cells) && p.cells[first+step] <= c {
-		first += step
-		step *= 2
-	}
-	end := min(first+step, len(p.cells))
-	if first >= end {
-		return first, false
-	}
-	at, found := slices.BinarySearch(p.cells[first:end], c)
-	return first + at, found
 }

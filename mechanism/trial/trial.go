@@ -21,7 +21,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Report is one report of a track.
@@ -35,10 +34,8 @@ type Report struct {
 
 // Track is one person's reports, ascending by step.
 type Track struct {
-	User string
-	// Personal is how the person moves; nil: as the popular model says.
-	Personal *mobility.Personal
-	Reports  iter.Seq[Report]
+	User    string
+	Reports iter.Seq[Report]
 }
 
 // Centres yields the reports of somebody who is in the centre of each cell.
@@ -102,7 +99,7 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 		result.Report = report
 		in := mechanism.Input{
 			User: t.User, Step: report.Step, Cell: report.Cell, Release: r.Release,
-			Prior: true, Near: r.Near, Personal: t.Personal,
+			Prior: true, Near: r.Near,
 		}
 		var err error
 		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last
@@ -146,7 +143,7 @@ func (r *Runner) best(state *mechanism.State) mechanism.Best {
 
 // Alone returns what a blind filter says at reports in these steps, which ascend, by steps since
 // the first one. It is the same for tracks that begin in other steps only where the model is: where
-// it has one matrix. Nobody has a model of their own.
+// it has one matrix.
 func Alone(s *mechanism.Sanitizer, steps []int64) ([]mechanism.Best, error) {
 	said := make([]mechanism.Best, steps[len(steps)-1]-steps[0]+1)
 	silent := func(yield func(Report) bool) {

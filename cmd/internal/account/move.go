@@ -248,9 +248,6 @@ func (p *MovedPartition) complete(source []byte) {
 	m.Input, m.Origin, m.Since, m.Lost, m.Source = p.Input, p.Input, p.Input, true, source
 	m.Epoch = -1 // the other cluster's leaders are others
 	m.Rebuilt, m.Published = time.Now().UnixMilli(), 0
-	for i := range m.Amendments {
-		m.Amendments[i].From = p.Input
-	}
 }
 
 // covers refuses to go on behind releases that the changelog may lack.

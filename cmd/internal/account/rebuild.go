@@ -391,9 +391,9 @@ func (r *rebuilder) checkLag(ctx context.Context, p *RebuiltPartition) error {
 	case !bytes.Equal(p.mark.Settings, r.o.Fingerprint()):
 		return fmt.Errorf("%s, and were made under other settings: name the last instance's "+
 			"folder, or run this with those. Different: %s", lag, r.o.Differences(p.mark.Settings))
-	case len(r.o.Later) > len(p.mark.Amendments):
-		return fmt.Errorf("%s: a version of the model may have been adopted since. Name the last "+
-			"instance's folder", lag)
+	}
+	if err := r.o.CheckVersions(p.mark); err != nil {
+		return fmt.Errorf("%s: %w", lag, err)
 	}
 	return nil
 }

@@ -27,8 +27,6 @@ import (
 type Options struct {
 	engine.Settings
 	topics.Cluster
-	// Later are the versions of the model that follow the first one.
-	Later         []*engine.Version
 	StateDir      string // the local state folder
 	MaxBatchBytes int    // size of a record batch that is written; default the producer's
 

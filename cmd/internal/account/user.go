@@ -42,9 +42,6 @@ type State struct {
 	PublishedAs string `json:"published_as"`
 	ModelID     string `json:"model_id"`
 	OfThisModel bool   `json:"of_this_model"` // of the config's, in one of its versions
-	// Versions are the later versions of the model that the user's partition has
-	// adopted, in that order.
-	Versions []AdoptedVersion `json:"model_versions,omitempty"`
 
 	LastRelease *Place  `json:"last_release,omitempty"` // nil: none that could be repeated
 	Estimate    *Place  `json:"estimate,omitempty"`     // nil: the state belongs to another map
@@ -127,13 +124,6 @@ func User(ctx context.Context, o Options, user string) (State, error) {
 	for i, f := range found {
 		if all[i], err = f.inspect(o, user); err != nil {
 			return State{}, err
-		}
-		mark, _, err := topics.LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
-		if err != nil {
-			return all[0], err
-		}
-		if all[i].Versions, err = describe(mark.Amendments, o.Later); err != nil {
-			return all[0], err
 		}
 	}
 	kept = slices.DeleteFunc(kept, func(k KeptAccount) bool { return k.EpsilonSpent == 0 })
@@ -351,29 +341,4 @@ func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err er
 		return model, true, nil
 	}
 	return o.Model, false, nil
-}
-
-// AdoptedVersion is a version of the model that a partition has adopted.
-type AdoptedVersion struct {
-	FromOffset int64     `json:"from_offset"` // of the raw topic
-	Start      time.Time `json:"start"`       // event time
-	Model      string    `json:"model"`
-	// Missing: the config's schedule does not have it.
-	Missing bool `json:"missing,omitempty"`
-}
-
-// describe puts amendments into words.
-func describe(
-	list []task.Amendment, known []*engine.Version,
-) (described []AdoptedVersion, err error) {
-	for _, a := range list {
-		id, err := engine.ParseVersionID(a.Name)
-		if err != nil {
-			return nil, err
-		}
-		d := AdoptedVersion{FromOffset: a.From, Start: id.Start(), Model: id.Model.String()}
-		d.Missing = !slices.ContainsFunc(known, func(v *engine.Version) bool { return v.ID == id })
-		described = append(described, d)
-	}
-	return described, nil
 }

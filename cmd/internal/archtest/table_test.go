@@ -248,8 +248,7 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
-			"mechanism/mobility", franz,
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", franz,
 		},
 	},
 	// The only package that knows Prometheus.

@@ -49,7 +49,6 @@ type File struct {
 	Registry    Registry `yaml:"registry"`
 	Model       string   `yaml:"model"`
 	Models      string   `yaml:"models"`
-	Personal    string   `yaml:"personal"`
 	KeyFile     string   `yaml:"key_file"`
 	StateDir    string   `yaml:"state_dir"`
 	Release     Release  `yaml:"release"`
@@ -290,7 +289,7 @@ var parts = []part{
 		if err != nil {
 			return err
 		}
-		o.Model, o.Later, o.Watch = model.Model, model.Later, model.Watch
+		o.Model, o.Later = model.Model, model.Later
 		return nil
 	}},
 	{"release", func(c *File, o *service.Options) (err error) {
@@ -389,7 +388,7 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 func (c *File) resolve(dir string) {
 	c.Kafka.dir, c.Registry.dir = dir, dir
 	for _, path := range []*string{
-		&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir, &c.Counts.Zones,
+		&c.Model, &c.Models, &c.KeyFile, &c.StateDir, &c.Counts.Zones,
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,124 +21,36 @@ type entry struct {
 	start time.Time
 }
 
-// schedule reads a schedule of models again and again, and keeps what has not changed.
-// It is for one goroutine.
-type schedule struct {
-	path string
-
-	text    []byte // that the last answer is of
-	pending []byte // that was seen last, and not twice yet
-	stamps  []fileStamp
-	entries []entry
-	first   engine.VersionID
-	later   []*engine.Version
-}
-
-// fileStamp tells whether a file is the same one as before, without reading it.
-type fileStamp struct {
-	info    os.FileInfo
-	size    int64
-	changed time.Time
-}
-
-// open reads the schedule for the first time, and the first version's files.
-func (s *schedule) open() (*mobility.Model, error) {
-	text, err := os.ReadFile(s.path)
+// readSchedule reads a schedule and the first version, and learns what the later ones are.
+func readSchedule(path string) (c Chosen, err error) {
+	entries, err := scheduleEntries(path)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	first, err := s.take(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+	if c.Model, err = entries[0].load(); err != nil {
+		return c, fmt.Errorf("%s: %w", path, err)
 	}
-	s.text, s.pending = text, text
-	return first, nil
-}
-
-// watch is service.Options.Watch. A text that has changed is taken when it has stayed
-// the same from one look to the next: half of a schedule can be a whole one, with another
-// meaning, and a version that was adopted cannot be taken back. Files that are others now
-// make it a change too: so is a file put back that should not have been touched.
-func (s *schedule) watch() (engine.Schedule, error) {
-	text, err := os.ReadFile(s.path)
-	if err != nil {
-		return engine.Schedule{}, err
-	}
-	same := bytes.Equal(text, s.pending)
-	s.pending = text
-	if same && (!bytes.Equal(text, s.text) || s.moved()) {
-		if _, err := s.take(text); err != nil {
-			return engine.Schedule{}, fmt.Errorf("%s: %w", s.path, err)
-		}
-		s.text = text
-	}
-	return engine.Schedule{First: s.first, Later: s.later}, nil
-}
-
-// take makes the versions of a text, and changes nothing on an error. Versions whose
-// entry and files are as they were are the same ones.
-func (s *schedule) take(text []byte) (first *mobility.Model, err error) {
-	entries, err := parseSchedule(text, filepath.Dir(s.path))
-	if err != nil {
-		return nil, err
-	}
-	stamps := make([]fileStamp, len(entries))
-	later := make([]*engine.Version, len(entries)-1)
-	id := s.first
-	for i, e := range entries {
-		if stamps[i], err = stampOf(e); err != nil {
-			return nil, err
-		}
-		known := s.known(e, stamps[i])
-		switch {
-		case i == 0 && known == 0:
-		case i == 0:
-			if first, err = e.load(); err == nil {
-				id, err = engine.NewVersionID(first, 0)
-			}
-		case known > 0:
-			later[i-1] = s.later[known-1]
-		default:
-			later[i-1], _, err = engine.NewVersion(e.start, e.Model, e.load)
-		}
+	for _, e := range entries[1:] {
+		v, _, err := engine.NewVersion(e.start, e.Model, e.load)
 		if err != nil {
-			return nil, err
+			return c, fmt.Errorf("%s: %w", path, err)
 		}
+		c.Later = append(c.Later, v)
 	}
-	s.entries, s.stamps, s.first, s.later = entries, stamps, id, later
-	return first, nil
+	return c, nil
 }
 
-// known is the place of an entry that is there already, with the same file; -1: it is not.
-func (s *schedule) known(e entry, file fileStamp) int {
-	for i, old := range s.entries {
-		if old == e && file.same(s.stamps[i]) {
-			return i
-		}
-	}
-	return -1
-}
-
-// moved reports whether files are not those that the last answer is of.
-func (s *schedule) moved() bool {
-	for i, e := range s.entries {
-		if now, err := stampOf(e); err != nil || !now.same(s.stamps[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func stampOf(e entry) (fileStamp, error) {
-	info, err := os.Stat(e.Model)
+// scheduleEntries reads the entries of a schedule, the first version in front.
+func scheduleEntries(path string) ([]entry, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return fileStamp{}, absent(err)
+		return nil, err
 	}
-	return fileStamp{info, info.Size(), info.ModTime()}, nil
-}
-
-func (s fileStamp) same(o fileStamp) bool {
-	return os.SameFile(s.info, o.info) && s.size == o.size && s.changed.Equal(o.changed)
+	entries, err := parseSchedule(text, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return entries, nil
 }
 
 // absent says what to do about a file that is not there.
@@ -153,7 +64,8 @@ func absent(err error) error {
 
 // load reads what an entry names.
 func (e entry) load() (*mobility.Model, error) {
-	return mobility.ReadModelFile(e.Model)
+	m, err := mobility.ReadModelFile(e.Model)
+	return m, absent(err)
 }
 
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
@@ -191,13 +103,8 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 	return entries, nil
 }
 
-// Chosen reads the first version of the model once, and learns what the later ones are. It refuses
-// users' own models: no ε protects them, so no service releases under them.
+// Chosen reads the first version of the model once, and learns what the later ones are.
 func (c *File) Chosen() (Chosen, error) {
-	if c.Personal != "" {
-		return Chosen{}, errors.New("personal: only \"geodither sanitize\" releases under users' " +
-			"own models; leave it out")
-	}
 	if c.chosen == nil { // a large model takes seconds to read
 		chosen, err := Models{c.Model, c.Models}.Read()
 		if err != nil {
@@ -218,7 +125,6 @@ type Models struct {
 type Chosen struct {
 	*mobility.Model
 	Later []*engine.Version
-	Watch func() (engine.Schedule, error) // nil: nothing changes
 }
 
 // Read reads the first version, and learns what the later ones are.
@@ -228,12 +134,11 @@ func (c Models) Read() (Chosen, error) {
 		return Chosen{}, errors.New(
 			"model and models exclude each other: one file, or a schedule of them")
 	case c.Models != "":
-		s := &schedule{path: c.Models}
-		first, err := s.open()
+		chosen, err := readSchedule(c.Models)
 		if err != nil {
 			return Chosen{}, fmt.Errorf("models: %w", err)
 		}
-		return Chosen{first, s.later, s.watch}, nil
+		return chosen, nil
 	case c.Model == "":
 		return Chosen{}, errors.New(`model: name a model file; make one with "geodither train"`)
 	}
@@ -249,13 +154,9 @@ func (c *File) Versions(files []string) (versions []*mobility.Model, err error) 
 	switch {
 	case len(files) > 0:
 	case c.Models != "":
-		text, err := os.ReadFile(c.Models)
+		entries, err := scheduleEntries(c.Models)
 		if err != nil {
 			return nil, fmt.Errorf("models: %w", err)
-		}
-		entries, err := parseSchedule(text, filepath.Dir(c.Models))
-		if err != nil {
-			return nil, fmt.Errorf("models: %s: %w", c.Models, err)
 		}
 		for _, e := range entries {
 			files = append(files, e.Model)
@@ -276,21 +177,4 @@ func (c *File) Versions(files []string) (versions []*mobility.Model, err error) 
 		versions = append(versions, model)
 	}
 	return versions, nil
-}
-
-// Personals reads users' own models over a popular one, nil where the config names none.
-func (c *File) Personals(popular *mobility.Model) (*mobility.Personals, error) {
-	if c.Personal == "" {
-		return nil, nil //nolint:nilnil // the popular model for everybody
-	}
-	file, err := os.Open(c.Personal)
-	if err != nil {
-		return nil, fmt.Errorf("personal: %w", err)
-	}
-	defer file.Close() // read only: nothing is lost if closing fails
-	personals, err := mobility.ReadPersonals(file, popular)
-	if err != nil {
-		return nil, fmt.Errorf("personal: %s: %w", c.Personal, err)
-	}
-	return personals, nil
 }

@@ -76,7 +76,7 @@ func TestReadmeFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blind, err := engine.NewBlind(model, mechanism.Options{
+	blind, err := engine.NewBlind(model, nil, mechanism.Options{
 		Mechanism: report.Mechanism, Epsilon: report.Epsilon,
 	})
 	if err != nil {

@@ -205,7 +205,7 @@ func (d *demo) serve(ctx context.Context) (page, error) {
 
 // run feeds the topic and shows what comes out, until everything is answered or the context ends.
 func (d *demo) run(ctx context.Context, service *service.Service) (Report, error) {
-	blind, err := engine.NewBlind(d.model, d.release)
+	blind, err := engine.NewBlind(d.model, nil, d.release)
 	if err != nil {
 		return Report{}, err
 	}

@@ -84,7 +84,6 @@ func (d *examination) fixes(
 		p, err := engine.NewProcessor(d.o.Settings,
 			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
 		if err == nil {
-			p.Use(engine.FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
 				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"math"
-
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -19,10 +17,12 @@ type Blind struct {
 	estimator mechanism.Estimator
 }
 
-// NewBlind makes the baseline of one run over a set of traces: the filter of the
-// given options, of which those that belong to releases do not matter.
-func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) {
-	models, err := newModels(model,
+// NewBlind makes the baseline of one run over a set of traces: the filter of the given options, of
+// which those that belong to releases do not matter, and the model in its versions.
+func NewBlind(
+	model *mobility.Model, later []*Version, options mechanism.Options,
+) (*Blind, error) {
+	models, err := newModels(model, later,
 		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 			return mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)),
 				blindOptions(options))
@@ -31,12 +31,6 @@ func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) 
 		return nil, err
 	}
 	return &Blind{models: models, states: map[string]*Unseen{}}, nil
-}
-
-// Follow is Engine.Follow for the baseline, without its check.
-func (b *Blind) Follow(personals *mobility.Personals, later []*Version) {
-	b.models.personals = personals
-	b.models.amend(FromTheStart(later))
 }
 
 // blindOptions are those that belong to the filter. Nothing is ever released under
@@ -69,16 +63,14 @@ func (b *Blind) Estimate(fix schemas.Raw) (mechanism.Best, error) {
 // as long as the rest and follow from the posterior, so they are computed once a step.
 func (b *Blind) Continue(fix schemas.Raw, user *Unseen) (mechanism.Best, error) {
 	state := &user.State
-	use, err := b.models.choose(math.MaxInt64, fix.UserID, fix.Timestamp, state)
+	use, err := b.models.choose(fix.Timestamp, state)
 	if err != nil {
 		return mechanism.Best{}, err
 	}
-	if use.migrate(state) != mechanism.Unchanged {
+	if use.sanitizer.Migrate(state) != mechanism.Unchanged {
 		user.best = nil
 	}
-	out, err := use.sanitizer.Step(state, mechanism.Input{
-		User: fix.UserID, Step: use.step, Personal: use.personal,
-	})
+	out, err := use.sanitizer.Step(state, mechanism.Input{User: fix.UserID, Step: use.step})
 	if err != nil {
 		return mechanism.Best{}, err
 	}

@@ -31,7 +31,7 @@ type Tally struct {
 	RecordsSkipped                                 int64                       // by a rule
 	SkippedByRule                                  [mapping.MaxRules + 1]int64 // see Input.Rules
 
-	Moved, Restarted, Adopted      int64
+	Moved, Restarted               int64
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
 
@@ -138,10 +138,6 @@ var Numbers = [numbers]Number{
 			"did not answer or lacked their schema.",
 	},
 	{
-		"versions_adopted", logged, "model_versions_adopted_total", "",
-		"Versions of the model that a partition adopted.",
-	},
-	{
 		"states_moved", logged, "states_migrated_total", "outcome=moved",
 		"States that came under another model: moved on to one of the same grid, or " +
 			"restarted on another one.",
@@ -177,7 +173,7 @@ func (t *Tally) Values() (all [numbers]int64) {
 }
 
 // numbers is how many Numbers there are.
-const numbers = 25
+const numbers = 24
 
 // numbers returns where the numbers are, in the order of Numbers.
 func (t *Tally) numbers() [numbers]*int64 {
@@ -185,7 +181,7 @@ func (t *Tally) numbers() [numbers]*int64 {
 		&t.RecordsIn, &t.RecordsOut, &t.DeadLetters, &t.Late, &t.OutsideClamped,
 		&t.OutsideRefused, &t.OutsideSwapped, &t.Misplaced, &t.Destroyed, &t.Releases,
 		&t.Repeats, &t.Predictions, &t.Skipped, &t.Suppressed, &t.RecordsSkipped,
-		&t.Transactions, &t.Aborts, &t.RegistryWaits, &t.Adopted, &t.Moved, &t.Restarted,
+		&t.Transactions, &t.Aborts, &t.RegistryWaits, &t.Moved, &t.Restarted,
 		&t.Restored, &t.SetCells, &t.Exhausted, &t.Drifts,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"math"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -30,10 +29,10 @@ type Engine struct {
 	placement Placement // of the last Sanitize's fix
 }
 
-// New refuses options that Sanitizer or Publish refuses, a key without noise,
-// and a model whose step is not a whole number of milliseconds. Of the settings it needs
-// those that are not about raw records. Under a key that was made of a seed all records say
-// so: schemas.Seeded.
+// New refuses options that Sanitizer or Publish refuses, a key without noise, versions that cannot
+// follow each other, and a model whose step is not a whole number of milliseconds. Of the settings
+// it needs those that are not about raw records. Under a key that was made of a seed all records
+// say so: schemas.Seeded.
 func New(s Settings) (*Engine, error) {
 	model := s.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
@@ -43,7 +42,7 @@ func New(s Settings) (*Engine, error) {
 	if !s.Key.HasNoise() {
 		return nil, errNoNoise
 	}
-	models, err := newModels(model,
+	models, err := newModels(model, s.Later,
 		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 			return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
 		})
@@ -78,37 +77,24 @@ func (e *Engine) Placement() Placement { return e.placement }
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
-// Follow makes the engine use users' own models over the first version, or nil, which no service
-// has; and later versions of the model, starts ascending, which must have the first one's step.
-func (e *Engine) Follow(personals *mobility.Personals, later []*Version) error {
-	if err := CheckLater(e.models.first, later, math.MaxInt); err != nil {
-		return err
-	}
-	e.models.personals = personals
-	e.models.amend(FromTheStart(later))
-	return nil
-}
-
 // Sanitize takes the step of one valid fix on its user's state, in place, and
 // returns the record to publish. There is one if Outcome.Kind.Published is true.
 // The state is to be stored if Outcome.Changed is true, whether or not there is a
 // record: a step that publishes nothing still moves the posterior on. The state may be
 // new, or of another model: on the same grid its posterior is kept, else it starts over.
-// All versions of the model count. A fix that Input refuses is a *schemas.Rejection, and
-// leaves the state as it is.
+// A fix that Input refuses is a *schemas.Rejection, and leaves the state as it is.
 func (e *Engine) Sanitize(
 	fix schemas.Raw, state *mechanism.State,
 ) (schemas.Sanitized, mechanism.Outcome, error) {
-	record, outcome, _, err := e.sanitize(math.MaxInt64, fix, state)
+	record, outcome, _, err := e.sanitize(fix, state)
 	return record, outcome, err
 }
 
-// sanitize is Sanitize with the versions that count at an offset. It also says what
-// has become of a state of another model.
+// sanitize is Sanitize that also says what has become of a state of another model.
 func (e *Engine) sanitize(
-	offset int64, fix schemas.Raw, state *mechanism.State,
+	fix schemas.Raw, state *mechanism.State,
 ) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
-	use, err := e.models.choose(offset, fix.UserID, fix.Timestamp, state)
+	use, err := e.models.choose(fix.Timestamp, state)
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
 	}
@@ -123,14 +109,13 @@ func (e *Engine) sanitize(
 			Reason: schemas.ReasonOutsideMap,
 		}
 	}
-	migration := use.migrate(state)
+	migration := use.sanitizer.Migrate(state)
 	outcome, err := use.sanitizer.Step(state, mechanism.Input{
-		User:     fix.UserID,
-		Step:     use.step,
-		Cell:     g.Locate(fix.Latitude, fix.Longitude),
-		Release:  true,
-		Near:     e.near,
-		Personal: use.personal,
+		User:    fix.UserID,
+		Step:    use.step,
+		Cell:    g.Locate(fix.Latitude, fix.Longitude),
+		Release: true,
+		Near:    e.near,
 	})
 	if err != nil || !outcome.Kind.Published() {
 		return schemas.Sanitized{}, outcome, migration, err
@@ -142,7 +127,7 @@ func (e *Engine) sanitize(
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
 		Mechanism: e.mechanism,
-		ModelID:   use.published(e.models.personals),
+		ModelID:   use.modelID,
 		Step:      use.step,
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),
@@ -157,14 +142,19 @@ func (e *Engine) sanitize(
 }
 
 // Look says how a fix would be taken whose user has no state: its step, and how it lies to the
-// map of its version. All versions of the model count.
+// map of its version.
 func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
 	step = e.models.first.StepAt(fix.Timestamp)
-	use, err := e.models.lane(e.models.at(math.MaxInt64, step, new(mechanism.State)))
+	use, err := e.models.lane(e.models.at(step, new(mechanism.State)))
 	if err != nil {
 		return step, Placement{}, err
 	}
 	return step, PlaceOn(use.model.Grid, fix), nil
+}
+
+// beginsMS returns when the step of a fix begins, Unix milliseconds.
+func (e *Engine) beginsMS(fix schemas.Raw) int64 {
+	return e.models.first.StepAt(fix.Timestamp) * e.models.stepMS
 }
 
 // late reports whether a fix is of a step before its user's last one.
@@ -321,13 +311,4 @@ func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Poin
 	latitude, longitude := g.ToDegrees(z)
 	record.ReleaseLatitude = schemas.Some(latitude)
 	record.ReleaseLongitude = schemas.Some(longitude)
-}
-
-// published is the model's id for records. Users with models of their own share that of all these
-// models: the id of one would let anyone confirm a guess at the few traces in it.
-func (c *choice) published(personals *mobility.Personals) string {
-	if c.personal != nil {
-		return personals.ID()
-	}
-	return c.modelID
 }

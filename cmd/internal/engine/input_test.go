@@ -99,8 +99,9 @@ func TestOutsideWhichMap(t *testing.T) {
 	north.South, north.North = servicetest.Town.North+.5, servicetest.Town.North+.7
 	one, two := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4),
 		servicetest.NeighbourModel(t, north, 1000, 4)
-	p := newTestProcessor(t, testSettings(t, one), 0)
-	p.Use(FromTheStart([]*Version{newVersion(t, 10, two)}))
+	settings := testSettings(t, one)
+	settings.Later = []*Version{newVersion(t, 10, two)}
+	p := newTestProcessor(t, settings, 0)
 	inOne, inTwo := servicetest.FixAt(one, 5.5, 5.5), servicetest.FixAt(two, 5.5, 5.5)
 	step := func(fix schemas.Raw, n int64) schemas.Raw {
 		fix.Timestamp = servicetest.StartMS + n*60_000
@@ -126,9 +127,8 @@ func TestOutsideWhichMap(t *testing.T) {
 		got.Sanitized(t, schemas.Avro)
 	}
 	// A file's states are kept in memory, so that a refused fix could leave a mark on one.
-	engine, err := New(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
+	engine, err := New(settings)
 	servicetest.OK(t, err)
-	servicetest.OK(t, engine.Follow(nil, []*Version{newVersion(t, 10, two)}))
 	if err := p.state.DecodeBinary(state); err != nil {
 		t.Fatal(err)
 	}

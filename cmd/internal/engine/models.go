@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -25,20 +26,22 @@ type lane struct {
 // state to it. For one goroutine.
 type models struct {
 	first  *mobility.Model
+	later  []*Version // starts ascending
 	build  func(m *mobility.Model) (*mechanism.Sanitizer, error)
 	stepMS int64
-	// personals are users' own models over the first version, for experiments; nil: none.
-	personals *mobility.Personals
-	amended   []Amended
-	lanes     []*lane // last used in front; without the first version's
-	base      *lane   // of the first version
+	lanes  []*lane // last used in front; without the first version's
+	base   *lane   // of the first version
 }
 
 func newModels(
-	first *mobility.Model, build func(m *mobility.Model) (*mechanism.Sanitizer, error),
+	first *mobility.Model, later []*Version,
+	build func(m *mobility.Model) (*mechanism.Sanitizer, error),
 ) (*models, error) {
-	m := &models{first: first, build: build, stepMS: first.Step.Milliseconds()}
-	var err error
+	err := CheckLater(first, later, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	m := &models{first: first, later: later, build: build, stepMS: first.Step.Milliseconds()}
 	m.base, err = m.newLane(VersionID{}, first)
 	return m, err
 }
@@ -53,51 +56,19 @@ func (m *models) newLane(id VersionID, model *mobility.Model) (*lane, error) {
 	}, nil
 }
 
-// amend makes a list the one to go by, instead of the one before.
-func (m *models) amend(list []Amended) {
-	m.amended = list
-	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {
-		return !slices.ContainsFunc(list, func(a Amended) bool { return a.Version.ID == l.id })
-	})
-}
-
-// at returns the version that counts for a user's record at an offset; nil is the first:
-//
-//   - Of the versions known at the offset, the one with the latest start at or before the beginning
-//     of the step counts. Of several with the same start, the one that was taken up last counts.
-//   - The step is the later of the record's and the user's last one: a state never goes back to a
-//     version that it has left.
-//   - A further record of the user's last step stays on the map of that step, if a version of that
-//     map counts. What was released of the step is known on that map alone; on another map the step
-//     would be released, and paid for, once more.
-//
-// Starts need no order. Cost: one pass over the versions, seldom two.
-func (m *models) at(offset, step int64, state *mechanism.State) *Version {
-	known, counting := state.Started && state.StepMS == m.stepMS, step
-	if known {
-		counting = max(step, state.Step)
+// at returns the version that counts for a user's record: the last one that starts at or before the
+// beginning of the step; nil is the first. The step is the later of the record's and the user's
+// last one: a state never goes back to a version that it has left.
+func (m *models) at(step int64, state *mechanism.State) *Version {
+	if state.Started && state.StepMS == m.stepMS {
+		step = max(step, state.Step)
 	}
-	found, _ := m.latest(offset, counting, "")
-	if known && state.Step == step {
-		if on, ok := m.latest(offset, counting, state.Grid.String()); ok {
-			return on
+	for _, v := range slices.Backward(m.later) {
+		if v.ID.StartMS <= step*m.stepMS {
+			return v
 		}
 	}
-	return found
-}
-
-// latest applies the first rule to the versions of one map, or of any if gridID is empty. ok is
-// false if there is none.
-func (m *models) latest(offset, step int64, gridID string) (found *Version, ok bool) {
-	for _, a := range m.amended {
-		v := a.Version
-		counts := a.From <= offset && v.ID.StartMS <= step*m.stepMS &&
-			(gridID == "" || v.GridID() == gridID)
-		if counts && (found == nil || found.ID.StartMS <= v.ID.StartMS) {
-			found = v
-		}
-	}
-	return found, found != nil || gridID == "" || gridID == m.first.Grid.ID()
+	return nil
 }
 
 // lane is that of a version.
@@ -129,29 +100,12 @@ func (m *models) lane(v *Version) (*lane, error) {
 // choice is what a fix is handled with.
 type choice struct {
 	*lane
-	step     int64
-	personal *mobility.Personal // nil: the user has none
+	step int64
 }
 
 // choose picks the version of a fix. Whether a fix is late is for the user's state to say.
-func (m *models) choose(
-	offset int64, user string, timestampMS int64, state *mechanism.State,
-) (choice, error) {
-	c := choice{step: m.first.StepAt(timestampMS)}
-	var err error
-	if c.lane, err = m.lane(m.at(offset, c.step, state)); err != nil {
-		return c, err
-	}
-	if m.personals != nil {
-		c.personal = m.personals.Of(user)
-	}
+func (m *models) choose(timestampMS int64, state *mechanism.State) (c choice, err error) {
+	c.step = m.first.StepAt(timestampMS)
+	c.lane, err = m.lane(m.at(c.step, state))
 	return c, err
-}
-
-// migrate brings a user's state to the choice. Users with models of their own have one alone.
-func (c *choice) migrate(state *mechanism.State) mechanism.Migration {
-	if c.personal != nil {
-		return mechanism.Unchanged
-	}
-	return c.sanitizer.Migrate(state)
 }

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -38,14 +41,13 @@ func publishedBy(
 // TestLanesAreBounded, and which of them are there changes nothing.
 func TestLanesAreBounded(t *testing.T) {
 	one := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	var list []Amended
+	settings := testSettings(t, one)
 	for n := range int64(5) {
-		list = append(list, Amended{0, newVersion(t, 10*(n+1),
-			servicetest.NeighbourModel(t, servicetest.Town, 2000, 5+float64(n)))})
+		settings.Later = append(settings.Later, newVersion(t, 10*(n+1),
+			servicetest.NeighbourModel(t, servicetest.Town, 2000, 5+float64(n))))
 	}
 	run := func(order []int64, after func(*Processor)) (outputs map[int64]string) {
-		p := newTestProcessor(t, testSettings(t, one), 0)
-		p.Use(list)
+		p := newTestProcessor(t, settings, 0)
 		outputs = map[int64]string{}
 		for _, step := range order {
 			// each a new user, in effect
@@ -75,8 +77,9 @@ func TestMigrations(t *testing.T) {
 		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
 	moved := servicetest.NeighbourModel(
 		t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
-	p := newTestProcessor(t, testSettings(t, one), 0)
-	p.Use([]Amended{{0, newVersion(t, 2, same)}, {0, newVersion(t, 4, moved)}})
+	settings := testSettings(t, one)
+	settings.Later = []*Version{newVersion(t, 2, same), newVersion(t, 4, moved)}
+	p := newTestProcessor(t, settings, 0)
 	var state []byte
 	var s mechanism.State
 	for _, step := range []int64{0, 1, 2, 3} {
@@ -100,55 +103,79 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// TestOneReleaseAStep: a version of another map that is adopted after its start, between two
-// fixes of one step, does not release the step a second time.
-func TestOneReleaseAStep(t *testing.T) {
-	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
-		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+// TestAddedVersions: a list that was longer from the beginning gives the same bytes as one that
+// grew behind everything that was processed, whatever the order of times.
+func TestAddedVersions(t *testing.T) {
+	one := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
 	moved := servicetest.NeighbourModel(
 		t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
-	for name, before := range map[string][]Amended{
-		"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}},
-	} {
-		p := newTestProcessor(t, testSettings(t, one), 0)
-		p.Use(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
-		first := servicetest.Process(t, p, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil)
-		again := servicetest.Process(t, p, servicetest.Record(t, 5, fixOf("u", 10, 500)),
-			first.State)
-		a, b := first.Sanitized(t, schemas.Avro), again.Sanitized(t, schemas.Avro)
-		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.State) > 0 ||
-			a.Latitude != b.Latitude || a.Longitude != b.Longitude {
-			t.Errorf("%s: the step's second fix is %s, for ε %g, under %s",
-				name, b.Kind, b.Epsilon, b.ModelID)
+	same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	random, grown := rand.New(rand.NewPCG(7, 7)), 0
+	for range 20 {
+		short, long := testSettings(t, one), testSettings(t, one)
+		p := newTestProcessor(t, short, 0)
+		var log []task.Record
+		latest := int64(0)
+		for offset := range int64(60) {
+			n := offset/4 + random.Int64N(6)
+			fix := fixOf(fmt.Sprint("user-", random.IntN(3)), n, random.Int64N(60_000))
+			if random.IntN(10) == 0 {
+				fix.Latitude = 60 // refused, by the map of its version
+			}
+			log = append(log, servicetest.Record(t, offset, fix))
 		}
-		got, _ := publishedBy(t, p, 6, fixOf("u", 11, 0), first.State)
-		if got != moved.ID() {
-			t.Errorf("%s: the next step is released under %s", name, got)
+		states, whole := map[string][]byte{}, map[string][]byte{}
+		var results []servicetest.Effects
+		for _, rec := range log {
+			if random.IntN(20) == 0 && len(short.Later) < 2 { // a stop, and a longer list
+				start := latest/60_000 - servicetest.StartMS/60_000 + 1 + random.Int64N(3)
+				v := newVersion(t, start, []*mobility.Model{moved, same}[len(short.Later)])
+				longer := append(slices.Clone(short.Later), v)
+				mark := task.Mark{Versions: short.Versions(), Latest: latest}
+				short.Later = longer
+				if CheckLater(one, longer, 1<<20) == nil && short.CheckVersions(mark) == nil {
+					p = newTestProcessor(t, short, 0)
+					grown++
+				} else {
+					short.Later = longer[:len(longer)-1]
+				}
+			}
+			got := servicetest.Process(t, p, rec, states[string(rec.Key)])
+			latest = max(latest, got.Time)
+			results = append(results, got)
+			if len(got.State) > 0 {
+				states[string(rec.Key)] = got.State
+			}
+		}
+		long.Later = short.Later
+		q := newTestProcessor(t, long, 0)
+		for i, rec := range log {
+			got := servicetest.Process(t, q, rec, whole[string(rec.Key)])
+			servicetest.RequireEqual(t, fmt.Sprint("record ", i), got, results[i])
+			if len(got.State) > 0 {
+				whole[string(rec.Key)] = got.State
+			}
 		}
 	}
-	// Under other settings than the state's there is no version of its map.
-	p := newTestProcessor(t, testSettings(t, moved), 0)
-	q := newTestProcessor(t, testSettings(t, one), 0)
-	state := servicetest.Process(t, q, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil).State
-	if got, _ := publishedBy(t, p, 5, fixOf("u", 10, 500), state); got != moved.ID() {
-		t.Errorf("a state of another map is handled under %s", got)
+	if grown < 10 {
+		t.Errorf("a list has grown %d times: a poor test", grown)
 	}
 }
 
-// TestFollow: for a file there is no offset, and the baseline goes with the engine.
-func TestFollow(t *testing.T) {
+// TestBlindFollows: the baseline goes with the engine.
+func TestBlindFollows(t *testing.T) {
 	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
 		servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
-	engine, err := New(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
+	settings := testSettings(t, one)
+	settings.Later = []*Version{newVersion(t, 3, two)}
+	engine, err := New(settings)
 	servicetest.OK(t, err)
-	blind, err := NewBlind(one, servicetest.Release)
+	blind, err := NewBlind(one, settings.Later, servicetest.Release)
 	servicetest.OK(t, err)
-	later := []*Version{newVersion(t, 3, two)}
-	servicetest.OK(t, engine.Follow(nil, later))
-	if engine.Follow(nil, []*Version{later[0], later[0]}) == nil {
+	settings.Later = []*Version{settings.Later[0], settings.Later[0]}
+	if _, err := New(settings); err == nil {
 		t.Error("a start that comes twice was accepted")
 	}
-	blind.Follow(nil, later)
 	var state mechanism.State
 	var unseen Unseen
 	for i := range int64(10) { // each step has two fixes
@@ -178,78 +205,37 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestVersionAt reads like the rule: which version counts, by start, by offset and by the user's
-// last step.
+// TestVersionAt reads like the rule: which version counts, by start and by the user's last step.
 func TestVersionAt(t *testing.T) {
 	const minute = 60_000
-	maps := map[string]*grid.Grid{}
-	for i, name := range []string{"town", "country", "sea", "moon"} {
-		g, err := grid.Plain(1+i, 1, 1)
-		servicetest.OK(t, err)
-		maps[name] = g
+	m := &models{stepMS: minute}
+	for _, startMS := range []int64{10 * minute, 20 * minute, 30*minute + 1} {
+		m.later = append(m.later, &Version{ID: VersionID{StartMS: startMS}})
 	}
-	on := func(name string, step int64) mechanism.State {
-		id, err := mechanism.ParseID(maps[name].ID())
-		servicetest.OK(t, err)
-		return mechanism.State{Started: true, StepMS: minute, Step: step, Grid: id}
+	at := func(step int64) mechanism.State {
+		return mechanism.State{Started: true, StepMS: minute, Step: step}
 	}
-	at := func(step int64) mechanism.State { return on("town", step) }
-	m := &models{
-		first: &mobility.Model{Grid: maps["town"]}, stepMS: minute,
-	}
-	for _, v := range []struct { // 0 to 4, in the order in which they were taken up
-		startMS int64
-		name    string
-		from    int64
-	}{
-		{10 * minute, "town", 100},
-		{30*minute + 1, "country", 200},
-		{20 * minute, "town", 300},    // starts before the one above
-		{20 * minute, "country", 400}, // replaces the one of the same start
-		{50 * minute, "sea", 500},
-	} {
-		version := &Version{ID: VersionID{StartMS: v.startMS}, grid: maps[v.name]}
-		m.amended = append(m.amended, Amended{v.from, version})
-	}
-	const end = math.MaxInt64
 	for name, test := range map[string]struct {
-		position, step int64
-		last           mechanism.State
-		want           int
+		step int64
+		last mechanism.State
+		want int
 	}{
-		"before every start":               {end, 9, mechanism.State{}, -1},
-		"at a start":                       {end, 10, mechanism.State{}, 0},
-		"after a start":                    {end, 19, mechanism.State{}, 0},
-		"before the position":              {99, 10, mechanism.State{}, -1},
-		"at the position":                  {100, 10, mechanism.State{}, 0},
-		"taken up late":                    {300, 20, mechanism.State{}, 2},
-		"of one start, the last one":       {400, 20, mechanism.State{}, 3},
-		"a start inside the step":          {end, 30, mechanism.State{}, 3},
-		"a start before the step":          {end, 31, mechanism.State{}, 1},
-		"a start before others":            {300, 31, mechanism.State{}, 1},
-		"negative steps":                   {end, -5, mechanism.State{}, -1},
-		"a late record":                    {end, 5, at(12), 0},
-		"a late record after two changes":  {end, 5, at(60), 4},
-		"the next step":                    {end, 20, at(19), 3},
-		"the same step on the same map":    {end, 10, at(10), 0},
-		"the same step on another map":     {end, 20, at(20), 2},
-		"the same step on the first map":   {end, 55, at(55), 2},
-		"the same step, an older position": {250, 31, at(31), 0},
-		"the same step on no known map": {
-			end, 20,
-			on("moon", 20),
-			3,
-		},
-		"the same step of a new user": {end, 20, mechanism.State{Step: 20}, 3},
+		"before every start":              {9, mechanism.State{}, -1},
+		"at a start":                      {10, mechanism.State{}, 0},
+		"after a start":                   {19, mechanism.State{}, 0},
+		"a start inside the step":         {30, mechanism.State{}, 1},
+		"a start before the step":         {31, mechanism.State{}, 2},
+		"negative steps":                  {-5, mechanism.State{}, -1},
+		"a late record":                   {5, at(12), 0},
+		"a late record after two changes": {5, at(60), 2},
+		"the next step":                   {20, at(19), 1},
+		"the same step":                   {20, at(20), 1},
+		"a state of another length":       {9, mechanism.State{Started: true, Step: 90}, -1},
+		"a new user":                      {9, mechanism.State{StepMS: minute, Step: 90}, -1},
 	} {
-		got := m.at(test.position, test.step, &test.last)
-		i := slices.IndexFunc(m.amended, func(a Amended) bool { return a.Version == got })
-		if i != test.want {
+		got := m.at(test.step, &test.last)
+		if i := slices.Index(m.later, got); i != test.want {
 			t.Errorf("%s: version %d counts, want %d", name, i, test.want)
 		}
-	}
-	m.amended = []Amended{{0, &Version{grid: maps["sea"]}}}
-	if last := at(3); m.at(end, 3, &last) != nil {
-		t.Error("a later version counts, not the first one's map")
 	}
 }

@@ -37,13 +37,12 @@ type Processor struct {
 	// next.
 	seen sighted
 
-	latestMS int64           // of the fixes that were processed
-	state    mechanism.State // scratch
-	value    []byte          // scratch: the encoded sanitized records and dead letters
-	stored   []byte          // scratch: the encoded state
-	name     []byte          // scratch: the sanitized records' keys, if they are not the raw one's
-	tally    Tally           // since the last Take
-	next     int64           // offset behind the last record
+	state  mechanism.State // scratch
+	value  []byte          // scratch: the encoded sanitized records and dead letters
+	stored []byte          // scratch: the encoded state
+	name   []byte          // scratch: the sanitized records' keys, if they are not the raw one's
+	tally  Tally           // since the last Take
+	next   int64           // offset behind the last record
 }
 
 // NewProcessor makes the processor of one partition.
@@ -73,10 +72,6 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 		at: at, by: s.Partitioner,
 	}, nil
 }
-
-// Use makes the processor work with later versions of the model, each from its offset on, in
-// place of those before. A service's processor is told by its task.
-func (p *Processor) Use(list []Amended) { p.engine.models.amend(list) }
 
 // Refuse makes the processor refuse fixes for their day as a first release has refused them,
 // by their offsets, whatever its own key has.
@@ -111,10 +106,7 @@ func (s *strays) compare(key []byte, at Partition, misplaced bool) {
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (p *Processor) Note(text string) { p.engine.Note(text) }
 
-// LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
-func (p *Processor) LatestMS() int64 { return p.latestMS }
-
-// Look is Engine.Look, by the versions that the processor works with.
+// Look is Engine.Look.
 func (p *Processor) Look(fix schemas.Raw) (step int64, place Placement, err error) {
 	return p.engine.Look(fix)
 }
@@ -209,7 +201,8 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 	if err := p.state.DecodeBinary(state); err != nil {
 		return p.failure(rec, err)
 	}
-	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
+	fx.Time = max(fx.Time, p.engine.beginsMS(fix)) // also of a fix that its version's map refuses
+	record, outcome, migration, err := p.engine.sanitize(fix, &p.state)
 	if errors.Is(err, noise.ErrDestroyed) {
 		return err
 	}
@@ -220,7 +213,6 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 		}
 		return p.failure(rec, err)
 	}
-	p.latestMS = max(p.latestMS, fix.Timestamp)
 	p.tally.outcome(outcome, migration)
 	p.tally.place(p.engine.Placement(), false)
 	if ahead := fix.Timestamp - rec.Timestamp; rec.Timestamp >= 0 && ahead > 0 {

@@ -24,9 +24,11 @@ import (
 // all that Fingerprint covers, and the numbers of schemas. Required: Model, Key and
 // Release.Epsilon.
 type Settings struct {
-	// Model is the first version of the mobility model. Later versions are no settings:
-	// each counts from an offset on, which the changelog has (task.Amender).
+	// Model is the first version of the mobility model, and Later are those that follow it, starts
+	// ascending, all of its step. Later is no part of the fingerprint: marks of the changelog have
+	// the list, since versions may be added to it (task.Options.Versions).
 	Model *mobility.Model
+	Later []*Version
 
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
@@ -172,8 +174,7 @@ func (s setting) digest() byte { return s.hash()[0] }
 
 // settings lists all of them: everything that determines the bytes of records, dead letters and
 // states, given the raw topic. The topics' names, group, transactions and the store are not among
-// it, nor are later versions of the model: those are amendments (task.Amender), each with the
-// offset from which on it counts. Nil for options that Validate refuses.
+// it, nor are later versions of the model. Nil for options that Validate refuses.
 //
 // The order is that of the digests in a fingerprint: a new setting goes to the end, and
 // one that is gone leaves an entry without a value. It costs one pass over a model, which
@@ -183,6 +184,7 @@ func (s Settings) settings() []setting {
 	if s.Model == nil || !s.Key.HasNoise() {
 		return nil
 	}
+	s.Later = nil
 	engine, err := New(s)
 	if err != nil {
 		return nil
@@ -304,19 +306,21 @@ func (s Settings) Differences(other []byte) string {
 }
 
 // GroupFingerprint is what an instance tells its group: the fingerprint, and behind it the
-// first day of the key. An advanced key is no other setting to a service that goes on under it,
-// but side by side with the older key whether a fix of a day between is released would
-// depend on which instance has the partition.
+// first day of the key and a hash of the list of models. An advanced key and a longer list are no
+// other settings to a service that goes on under them, but side by side with the older ones what
+// becomes of a fix would depend on which instance has the partition.
 func (s Settings) GroupFingerprint() []byte {
 	settings := s.Fingerprint()
 	if settings == nil {
 		return nil
 	}
-	return binary.BigEndian.AppendUint32(settings, uint32(s.Key.FirstDay()))
+	list := sha256.Sum256(fmt.Append(nil, s.Versions()))
+	b := binary.BigEndian.AppendUint32(settings, uint32(s.Key.FirstDay()))
+	return append(b, list[:listBytes]...)
 }
 
-// dayBytes is the length of a day behind the fingerprint.
-const dayBytes = 4
+// dayBytes and listBytes are the lengths of a day and of a list's hash behind the fingerprint.
+const dayBytes, listBytes = 4, 8
 
 // DifferencesInGroup is Differences for what an instance has told the group. It has no
 // digests to compare where the other instance is of another version.
@@ -325,16 +329,18 @@ func (s Settings) DifferencesInGroup(other []byte) string {
 	if len(other) != len(own) || bytes.Equal(other, own) {
 		return s.Differences(other)
 	}
-	n := len(own) - dayBytes
-	text := s.Differences(other[:n])
-	if bytes.Equal(own[n:], other[n:]) {
-		return text
+	n := len(own) - dayBytes - listBytes
+	var names []string
+	if text := s.Differences(other[:n]); text != "" {
+		names = append(names, text)
 	}
-	day := "key_file: it has noise from another day on"
-	if text == "" {
-		return day
+	if !bytes.Equal(own[n:n+dayBytes], other[n:n+dayBytes]) {
+		names = append(names, "key_file: it has noise from another day on")
 	}
-	return text + ", " + day
+	if !bytes.Equal(own[n+dayBytes:], other[n+dayBytes:]) {
+		names = append(names, "models: it has another list")
+	}
+	return strings.Join(names, ", ")
 }
 
 // encodingSetting is the encoding's name among the settings. Its value has how Input reads records

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -13,10 +11,11 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // VersionID names a version of the mobility model by what it consists of and by
-// when it starts. It is what a mark of the changelog has as an amendment's name.
+// when it starts.
 type VersionID struct {
 	Model mechanism.ID
 	// StartMS is event time in Unix milliseconds: a fix whose step begins at or after
@@ -32,26 +31,56 @@ func (id VersionID) String() string {
 // Start is StartMS as a time.
 func (id VersionID) Start() time.Time { return time.UnixMilli(id.StartMS).UTC() }
 
-// nameVersion is the first byte of an amendment's name.
+// nameVersion is the first byte of a version's name in a mark; state/FORMAT.md has the layout.
 const nameVersion = 1
 
-// Name is the amendment's name; state/FORMAT.md has the layout.
-func (id VersionID) Name() []byte {
-	b := append([]byte{nameVersion}, id.Model[:]...)
-	return binary.BigEndian.AppendUint64(b, uint64(id.StartMS))
+// mark returns the version as a mark of the changelog has it.
+func (id VersionID) mark() task.Version {
+	return task.Version{From: id.StartMS, Name: append([]byte{nameVersion}, id.Model[:]...)}
 }
 
-var errName = errors.New("the changelog's mark has an amendment that this version of geodither " +
-	"does not know: run the newer one")
-
-// ParseVersionID reads an amendment's name.
-func ParseVersionID(name []byte) (id VersionID, err error) {
-	if len(name) != len(id.Name()) || name[0] != nameVersion {
-		return id, errName
+// ReadVersion reads a version of a mark.
+func ReadVersion(v task.Version) (VersionID, error) {
+	id := VersionID{StartMS: v.From}
+	if len(v.Name) != 1+len(id.Model) || v.Name[0] != nameVersion {
+		return id, errors.New("the changelog's mark has a version of the model that this version " +
+			"of geodither does not know: run the newer one")
 	}
-	n := 1 + copy(id.Model[:], name[1:])
-	id.StartMS = int64(binary.BigEndian.Uint64(name[n:]))
+	copy(id.Model[:], v.Name[1:])
 	return id, nil
+}
+
+// Versions are the later versions of the model, as marks of the changelog have them.
+func (s Settings) Versions() []task.Version {
+	list := make([]task.Version, len(s.Later))
+	for i, v := range s.Later {
+		list[i] = v.ID.mark()
+	}
+	return list
+}
+
+// CheckVersions returns an error unless the list of models is that of a mark, or that one with
+// later versions added: see task.CheckVersions.
+func (s Settings) CheckVersions(m task.Mark) error {
+	return NameVersion(task.CheckVersions(m, s.Versions()))
+}
+
+// NameVersion puts into words which version of the model a task.VersionsError is about, and what to
+// do. It returns other errors as they are.
+func NameVersion(err error) error {
+	wrong, ok := errors.AsType[*task.VersionsError](err)
+	if !ok {
+		return err
+	}
+	id, unknown := ReadVersion(wrong.Version)
+	if unknown != nil {
+		return errors.Join(err, unknown)
+	}
+	if wrong.Latest == 0 {
+		return fmt.Errorf("models: %w: put %v back into its place, with its file", err, id)
+	}
+	return fmt.Errorf("models: %w: give %v a start after %s, the last step that was processed", err,
+		id, time.UnixMilli(wrong.Latest).UTC().Format(time.RFC3339Nano))
 }
 
 // NewVersionID names a model with a start in Unix milliseconds.
@@ -128,49 +157,56 @@ func (v *Version) Load() (*mobility.Model, error) {
 	return m, nil
 }
 
-// Amended is a version and the offset of the raw topic from which on it counts.
-type Amended struct {
-	From    int64
-	Version *Version
+// CheckSize refuses a model whose new users' states may not fit into one record: they hold
+// the initial distribution, 5 bytes a cell or a few more.
+func CheckSize(m *mobility.Model, maxBatch int) error {
+	return checkSize(m.Initial.Len(), maxBatch)
 }
 
-// FromTheStart are versions that count whatever the offset: by event time alone.
-func FromTheStart(versions []*Version) []Amended {
-	list := make([]Amended, len(versions))
-	for i, v := range versions {
-		list[i].Version = v
+func checkSize(cells, maxBatch int) error {
+	if size := 8 * cells; size >= maxBatch {
+		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use "+
+			"larger cells or a smaller box", size, maxBatch)
 	}
-	return list
+	return nil
 }
 
-// Resolve finds the versions that a mark's amendments name.
-func Resolve(list []task.Amendment, versions []*Version) ([]Amended, error) {
-	found := make([]Amended, 0, len(list))
-	for _, a := range list {
-		id, err := ParseVersionID(a.Name)
-		if err != nil {
-			return nil, err
+// CheckLater says what keeps later versions from following a model.
+func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
+	var errs []error
+	if len(later) > task.MaxVersions {
+		errs = append(errs, fmt.Errorf("models: %d later versions, at most %d fit into the "+
+			"changelog: stop cleanly and make the newest one the first version", len(later),
+			task.MaxVersions))
+	}
+	for i, v := range later {
+		switch {
+		case i > 0 && v.ID.StartMS <= later[i-1].ID.StartMS:
+			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the "+
+				"version before it: list them in the order of their starts",
+				v.Where, v.ID.Start()))
+		case v.step != first.Step:
+			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version "+
+				"one of %v: to change the step, stop cleanly and make the new model the first "+
+				"version", v.Where, v.step, first.Step))
+		default:
+			if err := checkSize(v.cells, maxBatch); err != nil {
+				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))
+			}
 		}
-		i := slices.IndexFunc(versions, func(v *Version) bool { return v.ID == id })
-		if i < 0 {
-			return nil, missingVersion(id, a.From, versions)
-		}
-		found = append(found, Amended{a.From, versions[i]})
 	}
-	return found, nil
+	return errors.Join(errs...)
 }
 
-// ErrVersion says that a version of the model is in use and not in the schedule.
-var ErrVersion = errors.New("the schedule of models lacks a version that is in use")
-
-// missingVersion says what to put back.
-func missingVersion(id VersionID, from int64, versions []*Version) error {
-	at := slices.IndexFunc(versions, func(v *Version) bool { return v.ID.StartMS == id.StartMS })
-	if at < 0 {
-		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and "+
-			"its file into place", ErrVersion, id, from)
+// Try refuses a version that the options of releases cannot be used with, and gets its
+// model ready, which costs a pass over it: better here than in the middle of a partition's work.
+func (s Settings) Try(v *Version) (*mobility.Model, error) {
+	model, err := v.Load()
+	if err == nil {
+		_, err = mechanism.NewSanitizer(model, noise.NewKeyed(s.Key), s.Release)
 	}
-	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now: "+
-		"put the model %v back, above the other one",
-		ErrVersion, id, from, versions[at].ID, id.Model)
+	if err != nil {
+		return nil, fmt.Errorf("models: %s: %w", v.Where, err)
+	}
+	return model, nil
 }

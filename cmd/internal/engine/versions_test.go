@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -16,25 +17,23 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestVersionNames pins what is stored of a version.
-func TestVersionNames(t *testing.T) {
+// TestVersionsInMarks pins what is stored of a version.
+func TestVersionsInMarks(t *testing.T) {
 	id := VersionID{
 		Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, StartMS: 1_700_000_000_000,
 	}
-	const want = "01" + "0102030405060708" + "0000018bcfe56800"
-	if got := hex.EncodeToString(id.Name()); got != want {
-		t.Errorf("the name is %s, want %s", got, want)
+	stored := id.mark()
+	if got := hex.EncodeToString(stored.Name); got != "010102030405060708" ||
+		stored.From != id.StartMS {
+		t.Errorf("the name is %s, from %d", got, stored.From)
 	}
-	if got, err := ParseVersionID(id.Name()); err != nil || got != id {
+	if got, err := ReadVersion(stored); err != nil || got != id {
 		t.Errorf("read again it is %v, %v", got, err)
 	}
-	if !task.ValidName(id.Name()) {
-		t.Error("no mark can hold it")
-	}
 	for _, bad := range [][]byte{
-		nil, id.Name()[:16], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...),
+		nil, stored.Name[:8], append(stored.Name[:9:9], 0), append([]byte{2}, stored.Name[1:]...),
 	} {
-		if _, err := ParseVersionID(bad); err == nil {
+		if _, err := ReadVersion(task.Version{From: 1, Name: bad}); err == nil {
 			t.Errorf("%x was accepted", bad)
 		}
 	}
@@ -88,24 +87,56 @@ func TestVersionLoad(t *testing.T) {
 	}
 }
 
-// TestResolve says what to put back.
-func TestResolve(t *testing.T) {
-	a, b := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
+// TestCheckVersions: a list may only grow, behind everything that was processed. Errors say which
+// version is wrong, and what to do.
+func TestCheckVersions(t *testing.T) {
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
 		servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
-	v, w := newVersion(t, 3, a), newVersion(t, 3, b)
-	list := []task.Amendment{{From: 7, Name: v.ID.Name()}}
-	found, err := Resolve(list, []*Version{newVersion(t, 2, b), v})
-	if err != nil || len(found) != 1 || found[0].Version != v || found[0].From != 7 {
-		t.Errorf("found %+v, %v", found, err)
-	}
-	for name, have := range map[string][]*Version{"Put it back": nil, w.ID.Model.String(): {w}} {
-		if _, err := Resolve(list, have); !errors.Is(err, ErrVersion) ||
-			!strings.Contains(err.Error(), a.ID()) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v does not say %q", err, name)
+	v, w, x := newVersion(t, 3, one), newVersion(t, 6, two), newVersion(t, 6, one)
+	used := Settings{Later: []*Version{v}}
+	mark := task.Mark{Versions: used.Versions(), Latest: servicetest.StepTime(5).UnixMilli()}
+	for name, c := range map[string]struct {
+		later []*Version
+		says  []string // nil: it may start
+	}{
+		"the same":           {[]*Version{v}, nil},
+		"a later one":        {[]*Version{v, w}, nil},
+		"none":               {nil, []string{"lacks", one.ID(), "put", "back"}},
+		"another one before": {[]*Version{newVersion(t, 1, two), v}, []string{one.ID(), "back"}},
+		"in its place":       {[]*Version{newVersion(t, 3, two)}, []string{one.ID(), "back"}},
+		"at the latest step": {
+			[]*Version{v, newVersion(t, 5, two)},
+			[]string{two.ID(), "start after " + servicetest.StepTime(5).UTC().Format(time.RFC3339)},
+		},
+	} {
+		err := Settings{Later: c.later}.CheckVersions(mark)
+		if (err != nil) != (c.says != nil) || err != nil && !errors.Is(err, task.ErrVersions) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, word := range c.says {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v does not say %q", name, err, word)
+			}
 		}
 	}
-	if _, err := Resolve([]task.Amendment{{Name: []byte("?")}}, nil); !errors.Is(err, errName) {
-		t.Errorf("another name: %v", err)
+	if err := (Settings{Later: []*Version{v, x}}).CheckVersions(task.Mark{}); err != nil {
+		t.Errorf("where nothing was processed: %v", err)
+	}
+}
+
+// TestLongerListInGroup: instances of two lists do not work side by side, though their settings are
+// the same.
+func TestLongerListInGroup(t *testing.T) {
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
+	before := testSettings(t, model)
+	after := before
+	after.Later = []*Version{newVersion(t, 3, model)}
+	if !bytes.Equal(before.Fingerprint(), after.Fingerprint()) {
+		t.Error("a longer list is another setting")
+	}
+	if got := before.DifferencesInGroup(after.GroupFingerprint()); got !=
+		"models: it has another list" {
+		t.Errorf("what differs: %q", got)
 	}
 }
 

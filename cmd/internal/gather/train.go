@@ -1,7 +1,6 @@
 package gather
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -9,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"strings"
 
@@ -23,11 +21,10 @@ import (
 // Training is the making of a model's file.
 type Training struct {
 	Plan
-	From     string          // names the traces in the model's provenance
-	Private  private.Options // without an ε: learned without differential privacy
-	Personal string          // file for users' own models; empty: none
-	Out      string          // file of the model
-	Inputs   []string        // files that Out must not be
+	From    string          // names the traces in the model's provenance
+	Private private.Options // without an ε: learned without differential privacy
+	Out     string          // file of the model
+	Inputs  []string        // files that Out must not be
 }
 
 // Check refuses what cannot be done: now, not after an hour of training. It completes the options
@@ -38,11 +35,6 @@ func (t *Training) Check() error {
 	}
 	if _, err := t.Into(t.From); err != nil {
 		return err
-	}
-	if t.Personal != "" {
-		if err := files.CheckTarget(t.Personal); err != nil {
-			return err
-		}
 	}
 	if t.Out == "-" {
 		return cli.Usagef("a model is a file, not a stream: name one with --out")
@@ -71,10 +63,6 @@ func (t *Training) checkPrivate() error {
 	if err := t.Private.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	if t.Personal != "" {
-		return cli.Usagef("--dp-epsilon and --personal exclude each other: " +
-			"a user's own model is learned without privacy, and no ε covers it")
-	}
 	return nil
 }
 
@@ -83,7 +71,6 @@ type Trained struct {
 	Model *mobility.Model
 	From  string // in words: what was read
 	Fixes int64  // that were read
-	Users int64  // with a model of their own
 }
 
 // Run reads the traces, makes a model of them and writes it. Nothing is written before the model is
@@ -123,11 +110,6 @@ func (t *Training) Run(ctx context.Context, from Source, log io.Writer) (Trained
 		return Trained{}, err
 	}
 	defer file.Discard()
-	bar.Phase("personal models", nil)
-	users, err := t.writePersonals(trainer, model)
-	if err != nil {
-		return Trained{}, err
-	}
 	if err := file.Commit(); err != nil {
 		return Trained{}, err
 	}
@@ -139,7 +121,7 @@ func (t *Training) Run(ctx context.Context, from Source, log io.Writer) (Trained
 		fmt.Fprintln(log, "warning: "+warning)
 	}
 	fixes, _ := in.Counts()
-	return Trained{model, in.From, fixes, users}, nil
+	return Trained{model, in.From, fixes}, nil
 }
 
 // finish turns what was read into a model, unless report returns an error.
@@ -169,20 +151,6 @@ func (t *Training) refuse(useless error, log io.Writer) error {
 	}
 	fmt.Fprintf(log, "warning: the model is made of noise alone: %v\n", useless)
 	return nil
-}
-
-// writePersonals writes the users' own models, if they are wanted, and returns how many.
-func (t *Training) writePersonals(trainer *train.Trainer, popular *mobility.Model) (int64, error) {
-	if t.Personal == "" {
-		return 0, nil
-	}
-	users := maps.Collect(trainer.Personals(0)) // 0: the default weight of the popular model
-	var data bytes.Buffer
-	err := mobility.WritePersonals(&data, popular, users)
-	if err == nil {
-		err = files.WriteSecret(t.Personal, data.Bytes())
-	}
-	return int64(len(users)), files.Unwritten(t.Personal, err)
 }
 
 // systemRandom is the operating system's generator.

@@ -21,10 +21,9 @@ import (
 type Options struct {
 	engine.Settings
 	Partition engine.Partition
-	States    *Map             // user → raw offset of the last change, state
-	Amended   []engine.Amended // versions of the model that were adopted
-	Refused   *engine.Offsets  // raw records that were refused for their day; nil: not known
-	Erased    Erased           // users who were erased; nil: nobody
+	States    *Map            // user → raw offset of the last change, state
+	Refused   *engine.Offsets // raw records that were refused for their day; nil: not known
+	Erased    Erased          // users who were erased; nil: nobody
 	// Misplaced are the raw records before Until that were refused for their partition.
 	Misplaced *engine.Offsets
 	Until     int64
@@ -57,7 +56,6 @@ func New(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	processor.Use(o.Amended)
 	processor.Refuse(o.Refused)
 	processor.Misplace(o.Misplaced, o.Until)
 	return &Run{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil

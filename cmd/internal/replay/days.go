@@ -159,16 +159,12 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		return 0, false, err
 	}
 	to := found.Mark.Input
-	amended, err := engine.Resolve(found.Mark.Amendments, p.first.Later)
-	if err != nil {
-		return 0, false, err
-	}
 	run, err := recompute.New(recompute.Options{
 		Settings: p.first.Settings,
 		Partition: engine.Partition{
 			Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions,
 		},
-		States: recomputed, Amended: amended, Refused: part.refused,
+		States: recomputed, Refused: part.refused,
 		Progress: func(at int64) {
 			if p.r.Planning != nil {
 				p.r.Planning(at-part.Origin, to-part.Origin)

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,9 +75,8 @@ type PartitionPlan struct {
 	Committed int64    `json:"committed"`         // up to which it is done; -1: not begun
 	Differs   []string `json:"differs,omitempty"` // why it is not the first release again
 
-	amended []engine.Amended // the model's later versions that count
-	begun   bool             // by an earlier run
-	second  bool             // it is not the first release again, which its records show
+	begun  bool // by an earlier run
+	second bool // it is not the first release again, which its records show
 
 	refused *engine.Offsets // what the first release refused for its day
 }
@@ -133,7 +131,6 @@ func (r Options) options(o service.Options) (service.Options, Options) {
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
 	o.SkipLost, o.AcceptSettings, o.InstanceID = false, false, ""
-	o.Watch = nil // its versions are those of the first release
 	return o, r
 }
 
@@ -362,7 +359,7 @@ func (p *planner) partition(
 	if err := p.erased(ctx, &part, marked); err != nil {
 		return part, false, err
 	}
-	if err := p.versions(&part, mark); err != nil {
+	if err := p.first.CheckVersions(mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}
 	if err := p.days(ctx, &part, raw); err != nil {
@@ -415,11 +412,14 @@ func (p *planner) resume(
 // takeUp makes a partition the one that an earlier run has begun with. Whether records are
 // marked as a second release is the earlier run's decision: its topic must not hold both.
 func (p *planner) takeUp(part *PartitionPlan, own task.Mark) error {
-	if p.shorten(part, own) {
+	same := func() bool {
+		return bytes.Equal(own.Settings, part.window(p.settings, p.r.Output).Settings)
+	}
+	if same() {
 		return nil
 	}
 	part.second = !part.second
-	switch begun := p.shorten(part, own); {
+	switch begun := same(); {
 	case begun && part.second:
 		part.Differs = append(part.Differs, "an earlier run has begun with it as a second release")
 		return nil
@@ -477,20 +477,17 @@ const tagBytes = 16
 
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
-// from another. So are the versions of the model, which no mark of its own has.
+// from another.
 func (p PartitionPlan) window(settings []byte, output string) service.Window {
 	h := sha256.New()
 	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
 	if p.second {
 		fmt.Fprintln(h, schemas.SecondRelease)
 	}
-	for _, a := range p.amended {
-		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
-	}
 	tag := append([]byte("replay"), h.Sum(nil)[:tagBytes]...)
 	w := service.Window{
 		Origin: p.Origin, From: p.From, End: p.To,
-		Settings: tag, Amended: p.amended, Second: p.second,
+		Settings: tag, Second: p.second,
 	}
 	if !p.second {
 		w.Refused = p.refused

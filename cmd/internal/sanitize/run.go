@@ -49,9 +49,6 @@ type Run struct {
 // Settings are how a run releases: as a service with the same settings does.
 type Settings struct {
 	engine.Settings
-	Later []*engine.Version // of the model, after the first one
-	// Personals are users' own models over the first version; nil: none.
-	Personals *mobility.Personals
 	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
 	// without any release.
 	Brief bool
@@ -113,9 +110,9 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 }
 
 // LookBack measures what the records of the run show of the past. It does nothing for a brief run,
-// without records, and under personal models, which are not public.
+// and without records.
 func (r *Run) LookBack(ctx context.Context, progress *cli.Progress) (err error) {
-	if r.settings.Brief || r.settings.Personals != nil || len(r.followed) == 0 {
+	if r.settings.Brief || len(r.followed) == 0 {
 		return nil
 	}
 	models := []*mobility.Model{r.settings.Model}
@@ -232,22 +229,17 @@ func newWorker(s Settings) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := releases.Follow(s.Personals, s.Later); err != nil {
-		return nil, err
-	}
 	releases.MeasureNear()
-	if name := releases.Options().Mechanism; s.Personals != nil ||
-		!(law.Options{Name: name}).Exact() {
+	if !(law.Options{Name: releases.Options().Mechanism}).Exact() {
 		releases.Note(schemas.Unproved)
 	}
 	w := &worker{engine: releases, partial: s.Key.FirstDay() > 0}
 	if s.Brief {
 		return w, nil
 	}
-	if w.blind, err = engine.NewBlind(s.Model, s.Release); err != nil {
+	if w.blind, err = engine.NewBlind(s.Model, s.Later, s.Release); err != nil {
 		return nil, err
 	}
-	w.blind.Follow(s.Personals, s.Later)
 	return w, nil
 }
 

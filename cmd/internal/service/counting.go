@@ -54,7 +54,7 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		return nil, err
 	}
 	s := host(o)
-	return s, s.does(&countingJob{Counting: c, service: s, make: func(
+	return s.does(&countingJob{Counting: c, service: s, make: func(
 		at engine.Partition, d *task.Dependencies,
 	) (*stage, error) {
 		w, err := counting.NewWindows(c.settings, s.options.Source(), s.options.Partitioner, at,
@@ -97,7 +97,7 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 			}
 		}
 		return s.lookAtRaw(ctx, false)
-	}})
+	}}), nil
 }
 
 // NewTotals returns the service that adds the partial counts of all partitions, and publishes them
@@ -107,7 +107,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		return nil, err
 	}
 	s := host(o)
-	return s, s.does(&countingJob{Counting: c, service: s, make: func(
+	return s.does(&countingJob{Counting: c, service: s, make: func(
 		at engine.Partition, _ *task.Dependencies,
 	) (*stage, error) {
 		codec, err := schemas.NewCodec(s.options.SanitizedEncoding)
@@ -127,7 +127,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		}, taken: func() engine.Tally { return engine.Tally{} }, due: func() int64 {
 			return settings.DueMS(cmp.Or(t.PublishedMS(), began), at.Number, at.Of)
 		}}, nil
-	}, check: s.checkKept})
+	}, check: s.checkKept}), nil
 }
 
 // hasKey returns an error about a key that has no noise.
@@ -423,9 +423,6 @@ func (p *stage) DueMS() int64 {
 
 // Key implements processor.
 func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
-
-// Use implements processor. Counts need no model.
-func (p *stage) Use([]engine.Amended) {}
 
 // Take implements processor.
 func (p *stage) Take() (t engine.Tally, next int64) {

@@ -28,9 +28,6 @@ func (s *Service) SetOpenStore(open func(dir string, o state.Options) (*state.St
 	s.openStore = open
 }
 
-// SetWatchEvery sets how often the schedule of models is looked at.
-func (s *Service) SetWatchEvery(d time.Duration) { s.watchEvery = d }
-
 // SetChangelogEvery sets how often the changelog is looked at.
 func (s *Service) SetChangelogEvery(d time.Duration) { s.changelogEvery = d }
 

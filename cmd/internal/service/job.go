@@ -39,8 +39,6 @@ type processor interface {
 	Key(rec task.Record) ([]byte, error)
 	// Take returns what was counted since its last call, and the offset behind the last record.
 	Take() (engine.Tally, int64)
-	// Use makes it work with later versions of the model, each from its offset on.
-	Use(versions []engine.Amended)
 }
 
 // awaited is a processor that writes by the clock, and not for each record.
@@ -55,10 +53,4 @@ func dueMS(p processor) int64 {
 		return a.DueMS()
 	}
 	return 0
-}
-
-// releasing is a processor that draws releases: for these it counts when a version comes.
-type releasing interface {
-	// LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
-	LatestMS() int64
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,12 +25,6 @@ import (
 type Options struct {
 	engine.Settings
 	topics.Cluster
-
-	// Later are the versions of the mobility model that follow the first one, starts
-	// ascending, all of the first one's step. Watch, if set, is asked now and then what
-	// they are by now; an error leaves things as they are, and is logged once.
-	Later []*engine.Version
-	Watch func() (engine.Schedule, error)
 
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // of states in front of the store; default 64 MiB
@@ -133,12 +128,14 @@ func named(own job, err error) error {
 	var before *task.SettingsError
 	var beside *group.SettingsError
 	switch {
+	case errors.As(err, &before) && bytes.Equal(before.Found, own.Fingerprint()):
+		return err // a version was added to the models
 	case errors.As(err, &before):
 		return fmt.Errorf("%w. What differs: %s", err, own.Differences(before.Found))
 	case errors.As(err, &beside):
 		return fmt.Errorf("%w. What differs: %s", err, own.DifferencesInGroup(beside.Found))
 	}
-	return err
+	return engine.NameVersion(err)
 }
 
 // AccountCheck returns the check of the changelog, and of the folder that is its copy.

@@ -208,8 +208,6 @@ func TestPlumbing(t *testing.T) {
 		"SkipLost": true, "Logger": true, "Counters": true, "Board": true,
 		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true, "AcceptRefused": true,
 		"Windows": true, // of a replay, whose marks carry the windows' own settings
-		"Later":   true, // amendments: each counts from an offset on
-		"Watch":   true, // for further ones
 	}
 	for i := range reflect.TypeFor[Options]().NumField() {
 		if name := reflect.TypeFor[Options]().Field(i).Name; !plumbing[name] {
@@ -232,10 +230,12 @@ func TestPlumbing(t *testing.T) {
 			},
 			TransactionTimeout: time.Hour,
 		},
-		Settings: engine.Settings{Model: base.Model, Key: base.Key, Release: base.Release},
+		Settings: engine.Settings{
+			Model: base.Model, Key: base.Key, Release: base.Release,
+			Later: []*engine.Version{newVersion(t, 10, model)}, // marks have the list
+		},
 		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second,
 		MaxBatchBytes: 1 << 21, SessionTimeout: time.Hour, SkipLost: true,
-		Later: []*engine.Version{newVersion(t, 10, model)},
 	}
 	if !bytes.Equal(base.Fingerprint(), moved.Fingerprint()) {
 		t.Error("the plumbing changes the fingerprint")

@@ -18,7 +18,10 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.does(&sanitizing{s.options.Settings, s, processor.Options().Mechanism})
+	if s.keep, err = s.tryVersions(); err != nil {
+		return nil, err
+	}
+	return s.does(&sanitizing{s.options.Settings, s, processor.Options().Mechanism}), nil
 }
 
 // sanitizing is the job that makes sanitized records of raw ones.
@@ -32,12 +35,7 @@ func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPl
 
 // judge implements job.
 func (j *sanitizing) judge(at engine.Partition) (judge, error) {
-	p, err := engine.NewProcessor(j.Settings, at)
-	if err != nil {
-		return nil, err
-	}
-	p.Use(engine.FromTheStart(j.service.options.Later))
-	return p, nil
+	return engine.NewProcessor(j.Settings, at)
 }
 
 func (j *sanitizing) started() []any {
@@ -76,7 +74,6 @@ func (j *sanitizing) work(
 
 // processor returns what processes the records of the window.
 func (w Window) processor(p *engine.Processor) processor {
-	p.Use(w.Amended)
 	p.Refuse(w.Refused)
 	if w.Second {
 		p.Note(schemas.SecondRelease)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -34,8 +35,7 @@ type Service struct {
 	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
 	openStore func(dir string, o state.Options) (*state.Store, error)
 
-	timeline   *timeline
-	watchEvery time.Duration
+	keep       []any // the last versions of the model, so that they are there when they start
 	alarmEvery time.Duration
 	outages    *outages
 	outputs    *outputs
@@ -72,18 +72,16 @@ func host(o Options) *Service {
 	o.Registry = o.Registry.NoWait() // a wait inside a transaction would outlast it
 	return &Service{
 		options: o, client: o.Client(), log: o.Logger, census: counted,
-		timeline: newTimeline(o.Later, o.Logger), watchEvery: watchInterval,
 		alarmEvery: alarmInterval, outages: newOutages(o.Logger), outputs: newOutputs(o.Logger),
 		changelogEvery: changelogEvery, patience: CallPatience, openStore: state.Open,
 		holdQuiet: holdQuiet,
 	}
 }
 
-// does gives the service its job, and tries the later versions of the model with it.
-func (s *Service) does(j job) (err error) {
+// does gives the service its job.
+func (s *Service) does(j job) *Service {
 	s.job, s.changes = j, &changes{own: j, log: s.log}
-	s.timeline.keep, err = s.tryVersions(s.options.Later)
-	return err
+	return s
 }
 
 // replays reports whether the service goes through windows only, after another one.
@@ -122,7 +120,6 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.announce()
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
-	beside.Go(func() { s.watch(ctx) })
 	beside.Go(func() { s.watchChangelog(ctx) })
 	if s.census != nil {
 		board.Watch(monitor.Watch{
@@ -162,8 +159,8 @@ func (s *Service) prepare(ctx context.Context) (found ready, err error) {
 	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil || s.replays() {
 		return found, err
 	}
-	if s.options.Model != nil { // versions of it may have been adopted
-		if err = s.checkAdopted(ctx); err != nil {
+	if s.options.Model != nil {
+		if err = s.checkVersions(ctx); err != nil {
 			return found, err
 		}
 	}
@@ -189,13 +186,57 @@ func (s *Service) announce() {
 	}
 }
 
-// models are the versions of the model, as the service knows them by now.
+// keptVersions is how many of the last versions stay in memory, whether or not a
+// partition works with them already: the newest, and the one before.
+const keptVersions = 2
+
+// tryVersions tries later versions and keeps the last ones. What the settings can be used with is a
+// matter of the map, so an older version of a map that was tried is not read for it.
+func (s *Service) tryVersions() (keep []any, err error) {
+	later := s.options.Later
+	tried := map[string]bool{s.options.Model.Grid.ID(): true}
+	for i, v := range later {
+		if i < len(later)-keptVersions && tried[v.GridID()] {
+			continue
+		}
+		tried[v.GridID()] = true
+		model, err := s.options.Try(v)
+		if err != nil {
+			return nil, err
+		}
+		if i >= len(later)-keptVersions {
+			keep = append(keep, model)
+		}
+	}
+	return keep, nil
+}
+
+// checkVersions refuses to start with a list of models that does not extend the one under which a
+// partition was processed.
+func (s *Service) checkVersions(ctx context.Context) error {
+	settings := s.job.Fingerprint()
+	for n := range s.partitions {
+		mark, _, err := topics.LastMark(ctx, s.client, s.options.Topics.Changelog, n)
+		if err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
+		}
+		if !bytes.Equal(mark.Settings, settings) {
+			continue // they begin again with these settings, or are refused for them
+		}
+		if err := s.options.CheckVersions(mark); err != nil {
+			return fmt.Errorf("partition %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// models are the versions of the model.
 func (s *Service) models() []monitor.Model {
 	if s.options.Model == nil {
 		return []monitor.Model{}
 	}
 	all := []monitor.Model{{ID: s.options.Model.ID()}}
-	for _, v := range s.timeline.current() {
+	for _, v := range s.options.Later {
 		all = append(all, monitor.Model{
 			ID: v.ID.Model.String(), From: time.UnixMilli(v.ID.StartMS).UTC(),
 		})

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,146 +13,80 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
-// board is where the versions of a model are put up.
-type board struct {
-	mu    sync.Mutex
-	first engine.VersionID
-	later []*engine.Version
-}
-
-func newBoard(tb testing.TB, o service.Options) *board {
-	tb.Helper()
-	first, err := engine.NewVersionID(o.Model, 0)
-	servicetest.OK(tb, err)
-	return &board{first: first}
-}
-
-func (b *board) watch() (engine.Schedule, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return engine.Schedule{First: b.first, Later: slices.Clone(b.later)}, nil
-}
-
-func (b *board) put(later ...*engine.Version) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.later = append(b.later, later...)
-	slices.SortFunc(b.later, func(x, y *engine.Version) int {
-		return int(x.ID.StartMS - y.ID.StartMS)
-	})
-}
-
-// often makes a service look at its schedule often.
-func often(s *service.Service) { s.SetWatchEvery(5 * time.Millisecond) }
-
-// TestSwap changes the model in the middle of a stream, twice, under two instances that are cut off
-// and replaced: once with a start that is still to come, and once with a start that is past, on
-// another map. What they publish is what one instance gives that nothing disturbs
-// and that has other transactions.
+// TestSwap adds a version of the model twice, each time between a clean stop and a start, under two
+// instances of which one is cut off and replaced: once on the same map, and once on another one.
+// What they publish is what one instance gives that has the whole list from the beginning.
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
 	o := atwork.Options(w, "swap")
 	o.SessionTimeout = 2 * time.Second
-	puts := newBoard(t, o)
-	o.Watch = puts.watch
 	published := w.Answers(t, o.Group)
 	instance := func(name string, maxRecords int) (*atwork.Running, *servicetest.Network) {
 		o, network := o, new(servicetest.Network)
 		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name),
 			maxRecords, new(engine.Counters)
-		scheduled, err := puts.watch()
-		servicetest.OK(t, err)
-		o.Later = scheduled.Later
-		return atwork.Start(t, o, often, func(s *service.Service) {
+		return atwork.Start(t, o, func(s *service.Service) {
 			s.SetClient(network.Client(w.Addr))
 			s.SetGrace(100 * time.Millisecond)
 		}), network
 	}
-	// pump feeds on, never far ahead, until a condition holds.
-	pump := func(what string, holds func() bool, services ...servicetest.AtWork) {
+	// work feeds two instances, of which one is cut off in the middle and replaced, and stops them
+	// when everything is answered.
+	work := func(name string) {
 		t.Helper()
-		servicetest.Await(t, what, func() bool {
-			if published.Read(t) >= w.Fed-400 {
-				w.Feed(t)
-			}
-			return holds()
-		}, services...)
-	}
-	more := func(n int64) func() bool {
-		want := published.Read(t) + n
-		return func() bool { return published.Read(t) >= want }
-	}
-	// begun: each partition has results.
-	begun := func() bool {
-		for p := range int32(servicetest.Partitions) {
-			if m, found, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog,
-				p); err != nil || !found || m.Input == 0 {
-				return false
-			}
+		pump := func(n int64, services ...servicetest.AtWork) {
+			t.Helper()
+			want := published.Read(t) + n
+			servicetest.Await(t, "more is published", func() bool {
+				if published.Read(t) >= w.Fed-400 {
+					w.Feed(t)
+				}
+				return published.Read(t) >= want
+			}, services...)
 		}
-		return true
+		a, wire := instance(name+"-a", 7)
+		pump(300, a)
+		b, _ := instance(name+"-b", 23)
+		pump(600, a, b)
+		wire.Cut() // it does not know how its transactions end
+		a.Cancel()
+		pump(600, b)
+		w.Feed(t) // only who has worked in a partition leaves a closed mark
+		servicetest.Await(t, "everything is answered",
+			func() bool { return published.Read(t) >= w.Fed }, b)
+		b.Stop(t)
 	}
-	// amended: each partition has adopted so many, some committed after that.
-	amended := func(n int) func() bool {
-		return func() bool {
-			marks := w.LastMarks(t, o.Topics.Changelog)
-			return !slices.ContainsFunc(marks, func(m task.Mark) bool {
-				return len(m.Amendments) < n || m.Input < m.Amendments[n-1].From+40
-			})
+	// next starts a model behind everything that was processed.
+	next := func(m *mobility.Model) *engine.Version {
+		latest := int64(0)
+		for _, mark := range w.LastMarks(t, o.Topics.Changelog) {
+			latest = max(latest, mark.Latest)
 		}
+		step := o.Model.Step.Milliseconds()
+		return atwork.Version(t, (latest-servicetest.StartMS)/step+1, m)
 	}
 	two, three := servicetest.NeighbourModel(t, servicetest.Town, 1000, 9),
 		servicetest.NeighbourModel(
 			t, grid.Box{South: 53.29, West: -3.12, North: 53.51, East: -2.79}, 1000, 4)
+	work("first")
+	second := next(two)
+	o.Later = []*engine.Version{second}
+	work("second")
+	early := next(three)
+	o.Later = append(o.Later, early)
+	work("third")
 
-	a, wireA := instance("a", 7)
-	pump("the first has begun", more(300), a)
-	b, wireB := instance("b", 23)
-	pump("both work", func() bool { return b.Counters.Snapshot().RecordsIn > 200 }, a, b)
-	pump("each partition has begun", begun, a, b)
-	second := w.Step + 4
-	puts.put(atwork.Version(t, second, two))
-	pump("some adopt the second version",
-		func() bool { return a.Counters.Snapshot().Adopted+b.Counters.Snapshot().Adopted > 0 }, a,
-		b)
-	wireA.Cut() // it does not know how its transactions end
-	a.Cancel()
-	pump("the second version is in use", amended(1), b)
-	c, wireC := instance("c", 11)
-	pump("both work again", func() bool { return c.Counters.Snapshot().RecordsIn > 200 }, b, c)
-	pump("the second version has some steps of its own",
-		func() bool { return w.Step-6 > second+5 }, b, c)
-	puts.put(atwork.Version(t, w.Step-6, three))
-	pump("some adopt the third version",
-		func() bool { return b.Counters.Snapshot().Adopted+c.Counters.Snapshot().Adopted > 1 }, b,
-		c)
-	wireB.Cut()
-	b.Cancel()
-	pump("the third version is in use", amended(2), c)
-	wireC.Cut()
-	c.Cancel()
-	d, _ := instance("d", 31)
-	// c may have answered all there was, and only who has worked in a partition leaves a closed
-	// mark
-	w.Feed(t)
-	servicetest.Await(t, "everything is answered",
-		func() bool { return published.Read(t) >= w.Fed }, d)
-	d.Stop(t)
-
-	scheduled, err := puts.watch()
-	servicetest.OK(t, err)
-	o.Later, o.Watch = scheduled.Later, nil
 	requireModels(t, w, published.Out, []string{o.Model.ID(), two.ID(), three.ID()})
 	w.RequireRepeats(t, published.Out, o.Topics.Sanitized)
 	for p, m := range w.LastMarks(t, o.Topics.Changelog) {
-		if len(m.Amendments) != 2 || m.Amendments[0].From == 0 || m.Open {
+		if len(m.Versions) != 2 || m.Latest < early.ID.StartMS || m.Open {
 			t.Errorf("partition %d: the last mark is %+v", p, m)
 		}
 	}
@@ -169,7 +102,18 @@ func TestSwap(t *testing.T) {
 	again := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, again.Out, published.Out)
 	servicetest.RequireSame(t, again.Dead, published.Dead)
-	requireNeedsVersions(t, w, o, three.ID())
+
+	without := o
+	without.Later = o.Later[:1]
+	requireRefused(t, without, three.ID())
+	between := o
+	between.Later = []*engine.Version{second, atwork.Version(t, 1+
+		(second.ID.StartMS-servicetest.StartMS)/o.Model.Step.Milliseconds(), two), early}
+	requireRefused(t, between, three.ID())
+	late := o
+	late.Later = append(slices.Clone(o.Later), atwork.Version(t, 1+
+		(early.ID.StartMS-servicetest.StartMS)/o.Model.Step.Milliseconds(), two))
+	requireRefused(t, late, two.ID())
 }
 
 // requireModels requires releases under each of some models.
@@ -190,69 +134,81 @@ func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, i
 	}
 }
 
-// requireNeedsVersions: without a version that was adopted nothing begins, is replayed
-// or verified, and each says which model to put back.
-func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o service.Options, id string) {
+// requireRefused: under a list that does not extend the one in use nothing begins, is replayed or
+// verified, and each says which model is wrong.
+func requireRefused(tb testing.TB, o service.Options, id string) {
 	tb.Helper()
-	o.Later = slices.DeleteFunc(slices.Clone(o.Later),
-		func(v *engine.Version) bool { return v.ID.Model.String() == id })
 	s, err := service.New(o)
 	servicetest.OK(tb, err)
-	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) ||
+	if err := s.Run(tb.Context()); !errors.Is(err, task.ErrVersions) ||
 		!strings.Contains(err.Error(), id) {
-		tb.Errorf("a start without a version in use: %v", err)
+		tb.Errorf("a start with another list: %v", err)
 	}
 	if _, err := replay.Run(tb.Context(), o, replay.Options{
 		Output: "without",
 	}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), id) {
-		tb.Errorf("a replay without it: %v", err)
+		tb.Errorf("a replay with it: %v", err)
 	}
 	report := atwork.Verify(tb, o)
 	if n := report.Partitions[0].NotVerified; report.Verified || len(n) != 1 ||
 		!strings.Contains(n[0], id) {
-		tb.Errorf("a verification without it: %+v", report)
+		tb.Errorf("a verification with it: %+v", report)
 	}
 }
 
-// TestSwapWaits: an instance that has not got the new model yet stands still with a
-// word in the log where another has adopted it, and goes on when it comes.
-func TestSwapWaits(t *testing.T) {
+// TestAnotherListBeside: an instance with another list of models is refused beside one at work, and
+// after one that was killed, until that one's list was stopped cleanly.
+func TestAnotherListBeside(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 20)
-	o := atwork.Options(w, "late")
-	boards := []*board{newBoard(t, o), newBoard(t, o)}
-	v := atwork.Version(t, 2, servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))
+	o := atwork.Options(w, "beside")
+	o.SessionTimeout = 2 * time.Second
 	published := w.Answers(t, o.Group)
-	instance := func(i int) *atwork.Running {
-		o := o
-		o.Watch, o.StateDir, o.Counters = boards[i].watch,
-			filepath.Join(w.Dir, string(rune('a'+i))), new(engine.Counters)
-		return atwork.Start(t, o, often)
-	}
-	a, b := instance(0), instance(1)
-	servicetest.Await(t, "both work", func() bool {
+	network := new(servicetest.Network)
+	a := atwork.Start(t, o, func(s *service.Service) {
+		s.SetClient(network.Client(w.Addr))
+		s.SetGrace(100 * time.Millisecond)
+	})
+	servicetest.Await(t, "it works", func() bool {
 		if published.Read(t) >= w.Fed {
 			w.Feed(t)
 		}
-		return a.Counters.Snapshot().RecordsIn > 0 && b.Counters.Snapshot().RecordsIn > 0
-	}, a, b)
-	boards[0].put(v)
-	servicetest.Await(t, "one has adopted what it works on",
-		func() bool { return a.Counters.Snapshot().Adopted > 0 }, a, b)
-	a.Stop(t)
-	for range 6 {
-		w.Feed(t)
+		return published.Read(t) > 100
+	}, a)
+	longer := o
+	longer.StateDir = filepath.Join(w.Dir, "longer")
+	longer.Later = []*engine.Version{atwork.Version(t, w.Step+1000,
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))}
+	refused := func(when string, words ...string) {
+		t.Helper()
+		s, err := service.New(longer)
+		servicetest.OK(t, err)
+		err = s.Run(t.Context())
+		for _, word := range words {
+			if err == nil || !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v does not say %q", when, err, word)
+			}
+		}
 	}
-	servicetest.Await(t, "the other waits", func() bool {
-		return strings.Contains(b.Log.String(), "waiting to try again") &&
-			strings.Contains(b.Log.String(), v.ID.Model.String()+", start")
-	}, b)
-	boards[1].put(v)
+	refused("beside one at work", "models: it has another list")
+	network.Cut()
+	a.Cancel()
+	refused("after one that was killed", "without a clean stop", "the list of versions is longer")
+	back := o
+	back.StateDir = filepath.Join(w.Dir, "back") // the folder of the killed one is still locked
+	again := atwork.Start(t, back)
 	servicetest.Await(t, "everything is answered",
-		func() bool { return published.Read(t) >= w.Fed }, b)
-	b.Stop(t)
-	o.Later = []*engine.Version{v}
-	if report := atwork.Verify(t, o); !report.Verified {
+		func() bool { return published.Read(t) >= w.Fed }, again)
+	w.Feed(t)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, again)
+	again.Stop(t)
+	last := atwork.Start(t, longer)
+	w.Feed(t)
+	servicetest.Await(t, "the longer list is in use",
+		func() bool { return published.Read(t) >= w.Fed }, last)
+	last.Stop(t)
+	if report := atwork.Verify(t, longer); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
 }

@@ -59,6 +59,7 @@ func (s *Service) newTask(
 		MaxInterval:    o.MaxInterval,
 		SkipLost:       o.SkipLost,
 		Settings:       s.job.Fingerprint(),
+		Versions:       o.Versions(),
 		Source:         s.source,
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,
@@ -80,11 +81,6 @@ func (s *Service) newTask(
 	if s.probation != nil {
 		parts.Input = &guarded{
 			partitionLog: input, probation: s.probation, partition: partition, fail: s.fail,
-		}
-	}
-	if !s.replays() { // whose versions are those of the first release
-		parts.Amender = &amender{
-			timeline: s.timeline, processor: processor, counters: o.Counters, log: log,
 		}
 	}
 	options.Observer = &observer{

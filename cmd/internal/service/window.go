@@ -13,9 +13,8 @@ type Window struct {
 	// Settings take the place of the options' fingerprint in the marks: two replays of one group
 	// differ in them.
 	Settings []byte
-	Amended  []engine.Amended // the model's later versions, and where each starts to count
-	Second   bool             // the records say that they depend on second releases
-	Refused  *engine.Offsets  // refused again for their day, as in the first release; or nil
+	Second   bool            // the records say that they depend on second releases
+	Refused  *engine.Offsets // refused again for their day, as in the first release; or nil
 }
 
 // Empty reports that there is nothing to publish.

@@ -123,6 +123,7 @@ func Record(tb testing.TB, offset int64, fix schemas.Raw) task.Record {
 type Effects struct {
 	Output, Dead []task.Message
 	State        []byte
+	Time         int64
 }
 
 // Process runs one record on a state and copies what came of it.
@@ -135,7 +136,7 @@ func Process(tb testing.TB, p task.Processor, rec task.Record, state []byte) Eff
 	if fx.Forget {
 		tb.Error("a state is forgotten")
 	}
-	return Effects{cloned(fx.Output), cloned(fx.DeadLetters), slices.Clone(fx.State)}
+	return Effects{cloned(fx.Output), cloned(fx.DeadLetters), slices.Clone(fx.State), fx.Time}
 }
 
 func cloned(messages []task.Message) []task.Message {

@@ -137,7 +137,7 @@ func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)
 	again := recompute.Options{
 		Settings:  c.o.Settings,
 		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: c.partitions},
-		States:    c.recomputed, Amended: c.amended, Refused: c.refused, Erased: c.erased,
+		States:    c.recomputed, Refused: c.refused, Erased: c.erased,
 		Misplaced: c.misplaced, Progress: progress,
 	}
 	if c.misplaced != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
@@ -242,20 +241,18 @@ type check struct {
 	// again replace recomputed and shown in a second attempt.
 	again [2]*recompute.Map
 
-	changelog  recompute.Changelog
-	changed    topics.Change    // the settings, after records were processed
-	refused    *engine.Offsets  // raw records that were refused for their day
-	misplaced  *engine.Offsets  // those refused for their partition, before the settings changed
-	amendments []task.Amendment // as of when the outputs were opened, or later
-	amended    []engine.Amended // the same with their models
-	erased     recompute.Erased // users who were erased, as of then
-	from       int64            // raw offset of the recomputation's begin
-	to         int64            // raw offset up to which everything has to be answered
-	end        int64            // raw offset of its end
-	part       bool             // users that were there before from are left out
-	leftOut    int64            // how many these are
-	whole      bool             // a difference ends the recomputation with errDiffers
-	early      int64            // violations that were found before the recomputation
+	changelog recompute.Changelog
+	changed   topics.Change    // the settings, after records were processed
+	refused   *engine.Offsets  // raw records that were refused for their day
+	misplaced *engine.Offsets  // those refused for their partition, before the settings changed
+	erased    recompute.Erased // users who were erased, as of then
+	from      int64            // raw offset of the recomputation's begin
+	to        int64            // raw offset up to which everything has to be answered
+	end       int64            // raw offset of its end
+	part      bool             // users that were there before from are left out
+	leftOut   int64            // how many these are
+	whole     bool             // a difference ends the recomputation with errDiffers
+	early     int64            // violations that were found before the recomputation
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
@@ -436,8 +433,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("a user was erased so often that the changelog no longer says at which raw " +
 			"offsets: what that user's records depend on is not known")
 	default:
-		var err error
-		if c.amended, err = engine.Resolve(c.amendments, c.o.Later); err != nil {
+		if err := c.o.CheckVersions(c.changelog.Mark); err != nil {
 			c.unverified("%v", err)
 			break
 		}
@@ -521,15 +517,11 @@ func (c *check) readChangelog(ctx context.Context) error {
 	return err
 }
 
-// readLater takes the versions of the model that were adopted, and who was erased, as of a mark
-// that is not older than what the outputs hold: the service may go on and adopt another version,
-// and users who have been erased since are missing in later records only.
+// readLater takes who was erased, as of a mark that is not older than what the outputs hold: users
+// who have been erased since are missing in later records only.
 func (c *check) readLater(ctx context.Context) error {
 	later, err := c.changelog.Later(ctx)
-	c.erased, c.amendments = later.Erased, c.changelog.Mark.Amendments
-	if bytes.Equal(later.Mark.Settings, c.settings) {
-		c.amendments = later.Mark.Amendments
-	}
+	c.erased = later.Erased
 	return err
 }
 

@@ -161,15 +161,9 @@ func filters(w *Walk) (list []*filter, err error) {
 				dst.Cells, dst.P = append(dst.Cells, t.Cells[0]), append(dst.P, 1)
 			}
 		case StrongPersonal:
-			var own *mobility.Personal
-			if own, err = d.Personal(Personal, m, t); err == nil {
-				predictor := mobility.NewPredictor(m)
-				predictor.Use(own)
-				f.start = own.Initial
-				f.move = moving(predictor, o.LearnedGaps(m))
-				backward := mobility.NewBackward(m)
-				backward.Use(own)
-				f.back = backing(backward, o.LearnedGaps(m))
+			var own *mobility.Model
+			if own, err = d.Own(t.User); err == nil {
+				f = standard(own, o)
 			}
 		}
 		if err != nil {

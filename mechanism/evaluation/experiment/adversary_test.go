@@ -72,7 +72,7 @@ func TestFilters(t *testing.T) {
 	next := standard(model, o)
 	var walking mechanism.State
 	runner := trial.Runner{Sanitizer: s, Release: true}
-	err = runner.Run(trace.Track(d.Grid, nil), func(r *trial.Result) error {
+	err = runner.Run(trace.Track(d.Grid), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.Prepare(&next.prior)

@@ -72,7 +72,6 @@ type Data struct {
 	trainer *train.Trainer
 	mu      sync.Mutex
 	models  map[string]*lazyModel
-	tracks  map[string][]mobility.Track // of the users with a trace
 }
 
 // ErrNoTrace says that nobody has a trace that is long enough.
@@ -88,7 +87,7 @@ func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	}
 	data := &Data{
 		Definition: d, Grid: g, Step: step, EveryFix: o.EveryFix, Options: o,
-		trainer: trainer, models: map[string]*lazyModel{}, tracks: map[string][]mobility.Track{},
+		trainer: trainer, models: map[string]*lazyModel{},
 	}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%+v %s %s %s\n", d, g.ID(), step, o)
@@ -100,7 +99,6 @@ func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 		data.Users++
 		if t := data.cut(user); t != nil {
 			data.Traces = append(data.Traces, *t)
-			data.tracks[t.User] = user
 		}
 		user = nil
 	}
@@ -204,7 +202,23 @@ func (d *Data) WithoutUser(user string) (*mobility.Model, error) {
 	return d.without("user "+user, func(other string) bool { return other == user })
 }
 
+// Own returns the model trained on one user's traces alone. Like the paper's, it is what the user
+// did where there is anything: the kernel weighs a tenth of a transition, nothing is capped, and
+// hardly anything is spread.
+func (d *Data) Own(user string) (*mobility.Model, error) {
+	return d.trained("own "+user, func() *train.Trainer {
+		trainer := d.trainer.Without(func(other string) bool { return other != user })
+		trainer.Smooth(train.Options{Backoff: .1, UserCap: 1e6, Uniform: 1e-3, Jumps: -1})
+		return trainer
+	})
+}
+
 func (d *Data) without(key string, held func(string) bool) (*mobility.Model, error) {
+	return d.trained(key, func() *train.Trainer { return d.trainer.Without(held) })
+}
+
+// trained trains the model of a key, unless that was done before.
+func (d *Data) trained(key string, trainer func() *train.Trainer) (*mobility.Model, error) {
 	d.mu.Lock()
 	lazy := d.models[key]
 	if lazy == nil {
@@ -214,54 +228,11 @@ func (d *Data) without(key string, held func(string) bool) (*mobility.Model, err
 	d.mu.Unlock()
 	lazy.once.Do(func() {
 		d.mu.Lock() // a trainer belongs to one goroutine
-		trainer := d.trainer.Without(held)
+		derived := trainer()
 		d.mu.Unlock()
-		lazy.model, _, lazy.err = trainer.Finish()
+		lazy.model, _, lazy.err = derived.Finish()
 	})
 	return lazy.model, lazy.err
-}
-
-// ownWeight is κ of a personal model here: its rows are the user's own where there are any, as the
-// paper's are.
-const ownWeight = .1
-
-// Personal returns the model of a kind for a trace, over the popular one; nil for Popular.
-func (d *Data) Personal(kind Kind, popular *mobility.Model, t *Trace) (*mobility.Personal, error) {
-	if kind == Popular {
-		return nil, nil
-	}
-	transitions, visits := map[[2]grid.Cell]float64{}, map[[2]grid.Cell]float64{}
-	number := int64(0)
-	for _, track := range d.tracks[t.User] {
-		for i, cell := range track.Cells {
-			at := track.Steps[i]
-			if d.EveryFix { // check-ins are counted one by one
-				at = number
-			}
-			number++
-			if kind == PersonalEarlier && at >= t.Steps[0] {
-				break
-			}
-			visits[[2]grid.Cell{cell, cell}]++
-			if i > 0 {
-				transitions[[2]grid.Cell{track.Cells[i-1], cell}]++
-			}
-		}
-	}
-	return mobility.NewPersonal(popular, mobility.PersonalCounts{
-		Weight: ownWeight, Transitions: counts(transitions), Visits: counts(visits),
-	})
-}
-
-func counts(of map[[2]grid.Cell]float64) []mobility.Count {
-	list := make([]mobility.Count, 0, len(of))
-	for cells, n := range of {
-		list = append(list, mobility.Count{From: cells[0], To: cells[1], N: n})
-	}
-	slices.SortFunc(list, func(a, b mobility.Count) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-	})
-	return list
 }
 
 // Kind is whose traces a mobility model is learned from.
@@ -271,11 +242,8 @@ type Kind string
 const (
 	// Popular is other users' traces: the model has not seen the user who is measured.
 	Popular Kind = "popular"
-	// Personal is all of the user's own traces, the measured one among them, over the popular
-	// model: as the paper has it. The model has seen what it is measured on, so its figures are
-	// better than anybody would get.
+	// Personal is all of the user's own traces and nobody else's, the measured one among them: as
+	// the paper has it. The model has seen what it is measured on, so its figures are better than
+	// anybody would get.
 	Personal Kind = "personal"
-	// PersonalEarlier is the user's own traces from before the measured one, over the popular
-	// model.
-	PersonalEarlier Kind = "personal-earlier"
 )

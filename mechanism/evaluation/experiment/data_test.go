@@ -2,12 +2,12 @@ package experiment
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -118,57 +118,40 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// TestPersonalCounts counts by hand: all of the user's fixes, or those before the trace.
-func TestPersonalCounts(t *testing.T) {
+// TestOwn: the model of one user has the user's moves, however many, and nobody else's.
+func TestOwn(t *testing.T) {
 	g := wanderGrid(t)
 	trainer := wandering(t, g, train.Options{}, 2, 60)
-	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
+	columns := []int{5, 5, 6, -1, -1, -1, -1, -1}
+	for range 50 {
+		columns = append(columns, 7, 8)
+	}
+	fixesAt(trainer, g, "u", columns)
 	d, err := NewData(
 		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: wanderStep, Folds: 2}, trainer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := &d.Traces[slices.IndexFunc(d.Traces, func(t Trace) bool { return t.User == "u" })]
-	popular, err := d.WithoutUser("u")
+	m, err := d.Own("u")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		kind                Kind
-		transitions, visits []mobility.Count
-	}{
-		{
-			Personal,
-			[]mobility.Count{
-				{From: 5, To: 5, N: 1},
-				{From: 5, To: 6, N: 1},
-				{From: 7, To: 8, N: 2},
-				{From: 8, To: 7, N: 1},
-			},
-			[]mobility.Count{
-				{From: 5, To: 5, N: 2},
-				{From: 6, To: 6, N: 1},
-				{From: 7, To: 7, N: 2},
-				{From: 8, To: 8, N: 2},
-			},
-		},
-		{
-			PersonalEarlier,
-			[]mobility.Count{{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}},
-			[]mobility.Count{{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}},
-		},
-	} {
-		p, err := d.Personal(c.kind, popular, trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Counts(); !slices.Equal(got.Transitions, c.transitions) ||
-			!slices.Equal(got.Visits, c.visits) {
-			t.Errorf("%s: transitions %v, visits %v", c.kind, got.Transitions, got.Visits)
+	for _, move := range []struct {
+		from, to grid.Cell
+		share    float64
+	}{{5, 5, .5}, {5, 6, .5}, {7, 8, 1}, {8, 7, 1}} {
+		cells, values := m.Matrices[0].Entries(move.from)
+		at, found := slices.BinarySearch(cells, move.to)
+		if !found || math.Abs(values[at]-move.share) > .05 {
+			t.Errorf("from %d to %d: %v of %v, want %g", move.from, move.to, values, cells,
+				move.share)
 		}
 	}
-	if p, err := d.Personal(Popular, popular, trace); p != nil || err != nil {
-		t.Error("the popular kind has a personal model")
+	if entries := m.Transitions(); entries != 4 || m.Provenance.Report.Users != 1 {
+		t.Errorf("%d entries of %d users, want those of one", entries, m.Provenance.Report.Users)
+	}
+	if again, err := d.Own("u"); err != nil || again != m {
+		t.Errorf("the model is trained twice: %v", err)
 	}
 }
 

@@ -94,9 +94,8 @@ var (
 	Codebook = Variant{law.Codebook, mechanism.InferenceSurrogate}
 )
 
-// alsoEarlier adds personal models of traces from before the measured one, alsoPaper the paper's
-// inference.
-const alsoEarlier, alsoPaper = "earlier", "paper-inference"
+// alsoPaper adds the paper's inference.
+const alsoPaper = "paper-inference"
 
 // variants are all of them: their names in charts, and by which option they are measured.
 var variants = []struct {
@@ -114,7 +113,7 @@ var variants = []struct {
 
 // Alsos returns what Options.Also can name.
 func Alsos() []string {
-	names := []string{alsoEarlier}
+	var names []string
 	for _, v := range variants {
 		if v.also != "" && !slices.Contains(names, v.also) {
 			names = append(names, v.also)
@@ -157,10 +156,7 @@ type Case struct {
 
 // Title names the case in charts.
 func (c Case) Title() string {
-	return c.Data.Title + ", " + map[Kind]string{
-		Popular: "popular M", Personal: "personal M",
-		PersonalEarlier: "personal M of earlier traces",
-	}[c.Kind]
+	return c.Data.Title + ", " + string(c.Kind) + " M"
 }
 
 // Cases are the paper's: every data set with the popular model, and with the personal one where
@@ -170,11 +166,6 @@ func (s *Study) Cases() (cases []Case) {
 		cases = append(cases, Case{d, Popular})
 		if !d.EveryFix {
 			cases = append(cases, Case{d, Personal})
-		}
-	}
-	if slices.Contains(s.Options.Also, alsoEarlier) {
-		for _, d := range s.Data {
-			cases = append(cases, Case{d, PersonalEarlier})
 		}
 	}
 	return cases

@@ -19,11 +19,9 @@ func Keyed(seed uint64, run int) noise.Streams {
 	return noise.NewKeyed(noise.KeyFromSeed(binary.BigEndian.Uint64(sum[:])))
 }
 
-// Track returns the trace for a runner; personal may be nil.
-func (t *Trace) Track(g *grid.Grid, personal *mobility.Personal) trial.Track {
-	return trial.Track{
-		User: t.User, Personal: personal, Reports: trial.Centres(g, t.Steps, t.Cells),
-	}
+// Track returns the trace for a runner.
+func (t *Trace) Track(g *grid.Grid) trial.Track {
+	return trial.Track{User: t.User, Reports: trial.Centres(g, t.Steps, t.Cells)}
 }
 
 // Walks is a measurement: traces are walked at a point, with a release at each timestamp, or at a
@@ -142,11 +140,7 @@ func (w *Walks) Read(s *Study, r Results, at Point) (all Windows, err error) {
 // walk walks a trace, and returns a cluster for all runs or one for each of them.
 func (w *Walks) walk(s *Study, at Point, t *Trace, tick Tick) (clusters Windows, err error) {
 	walk := &Walk{Point: at, Trace: t, Options: at.release()}
-	if walk.Model, err = w.model(at.Data, t); err != nil {
-		return nil, err
-	}
-	personal, err := at.Data.Personal(at.Kind, walk.Model, t)
-	if err != nil {
+	if walk.Model, err = w.model(at.Case, t); err != nil {
 		return nil, err
 	}
 	for run := range w.runs(s, at) {
@@ -163,7 +157,7 @@ func (w *Walks) walk(s *Study, at Point, t *Trace, tick Tick) (clusters Windows,
 			return nil, err
 		}
 		runner := trial.Runner{Sanitizer: sanitizer, Release: !at.Blind}
-		if err := runner.Run(t.Track(at.Data.Grid, personal), visit); err != nil {
+		if err := runner.Run(t.Track(at.Data.Grid), visit); err != nil {
 			return nil, err
 		}
 		if walk.Last != nil {
@@ -176,11 +170,14 @@ func (w *Walks) walk(s *Study, at Point, t *Trace, tick Tick) (clusters Windows,
 }
 
 // model returns the one under which a trace is walked.
-func (w *Walks) model(d *Data, t *Trace) (*mobility.Model, error) {
-	if w.Single {
-		return d.WithoutUser(t.User)
+func (w *Walks) model(c Case, t *Trace) (*mobility.Model, error) {
+	switch {
+	case c.Kind == Personal:
+		return c.Data.Own(t.User)
+	case w.Single:
+		return c.Data.WithoutUser(t.User)
 	}
-	return d.WithoutFold(t.Fold)
+	return c.Data.WithoutFold(t.Fold)
 }
 
 // tickEvery is after how many timestamps progress is told.

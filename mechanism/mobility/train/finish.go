@@ -126,38 +126,6 @@ func (t *Trainer) Tracks(keep func(user string) bool) iter.Seq[mobility.Track] {
 	}
 }
 
-// Personals returns each user's own counts, which [mobility.NewPersonal] lays over the popular
-// model, in ascending order of the users' names. weight is κ; 0 means
-// [mobility.DefaultPersonalWeight]. Users without a fix in the box are left out.
-//
-// Counts are whole and have no cap. In the popular model a cap keeps one user from speaking for the
-// others; here a user speaks for nobody else. A Markov chain takes the transitions out of a cell
-// for independent draws, however long a user stayed. On Geolife a cap of 300 a cell changed
-// nothing, and a cap of 30 predicted worse.
-func (t *Trainer) Personals(weight float64) iter.Seq2[string, mobility.PersonalCounts] {
-	tracer := t.tracer()
-	return func(yield func(string, mobility.PersonalCounts) bool) {
-		for name := range t.Users() {
-			moves := tracer.moves(name, t.users[name])
-			c := mobility.PersonalCounts{
-				Weight: weight, Transitions: countsOf(mergePairs(moves.transitions)),
-				Visits: countsOf(mergePairs(moves.stays)),
-			}
-			if len(c.Visits) > 0 && !yield(name, c) {
-				return
-			}
-		}
-	}
-}
-
-func countsOf(list []Pair) []mobility.Count {
-	counts := make([]mobility.Count, len(list))
-	for i, w := range list {
-		counts[i] = mobility.Count{From: w.From, To: w.To, N: w.Weight}
-	}
-	return counts
-}
-
 // learnKernel returns the kernel of the displacements that the transitions show within the radius
 // in both directions: a product of a law of the columns and one of the rows, which are averaged
 // over both directions. On Geolife (cells of 340 m, a minute, users held out) such a product

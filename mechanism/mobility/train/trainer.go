@@ -27,7 +27,7 @@ import (
 //
 // Memory: 32 bytes for each user and step with a fix (for each fix with EveryFix), and up to three
 // times as much while slices grow. A Trainer belongs to one goroutine. Trainers that were derived
-// from it by [Trainer.Without] and [Trainer.With] may each belong to another.
+// from it by [Trainer.Without] may each belong to another.
 type Trainer struct {
 	settings
 	users map[string]*visits
@@ -148,6 +148,14 @@ func (t *Trainer) Without(held func(user string) bool) *Trainer {
 		}
 	}
 	return derived
+}
+
+// Smooth replaces four options, which no fix that was added depends on: Backoff, UserCap, Uniform
+// and Jumps. They must be valid.
+func (t *Trainer) Smooth(o Options) {
+	o = o.Defaults()
+	t.options.Backoff, t.options.UserCap = o.Backoff, o.UserCap
+	t.options.Uniform, t.options.Jumps = o.Uniform, o.Jumps
 }
 
 // settle makes every user's records ready to be read by several goroutines, and finds the shared

@@ -157,7 +157,7 @@ func Verify(tb testing.TB, o service.Options) verify.Report {
 // AccountOptions look at what a service has left.
 func AccountOptions(o service.Options) account.Options {
 	return account.Options{
-		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, StateDir: o.StateDir,
+		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir,
 		Logger: o.Logger,
 	}
 }
