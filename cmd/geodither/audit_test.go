@@ -197,7 +197,7 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{
 			"no such file",
 		}},
-		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place", "--delta"}},
+		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			requireMessage(t, call(t, c.args...), c.code, c.words...)

@@ -40,54 +40,24 @@ func newCounts(std cli.Streams) *cobra.Command {
 		Use:   "counts {-c FILE | --from DAY --to DAY [--epsilon E --per-day N] PATH...}",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
-the command belongs to the trusted side. For the question where a fleet is, these counts are far
-better than records that protect each vehicle by itself.
+the command belongs to the trusted side. All that one user does in a day changes the odds of
+anything published by at most e^ε. Days add up, and so do further editions, zones and windows of
+the same day.
 
-In each window a user counts once, at the first fix, in at most --per-day windows of a day: the
-first ones. Each number is a count plus discrete Laplace noise of scale per-day / ε, and can be
-negative. Every zone of every window is published, empty ones too. low and high are an interval
-that holds the count of a zone in 90 %. estimate is for shares and maps: the nearest numbers that
-are not negative and have the same sum. It costs no ε.
+A user counts once in each window, in at most --per-day windows of a day. Every zone of every
+window is published, with an interval that holds its count in 90 % and an estimate for maps.
+Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
+to this fleet.
 
-The guarantee: all that one user does in a day changes the odds of anything published by at most
-e^ε. In place of another day, or in part, it is 2ε. Days add up: a month costs 30 ε. So does every
-further --edition, set of zones, length of windows and time zone of the same day. The guarantee is
-not about people who travel together: they share what is published. It holds against those who do
-not have the key, and not for true counts, such as those in the summary of this command.
+A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
+was published. Other counts of a published window are then refused. Without a key file a second run
+of the same days is a further ε.
 
-Few windows a day need little noise, but the windows after the first --per-day of a user's day are
-not counted. The summary says which share that is, by hour. --per-day has to cover a shift. Without
---per-day the command publishes nothing. It prints which zones, windows and caps are useful to this
-fleet, at ε = 1 without --epsilon. Choose by other days than those that you publish.
-
-A day is the windows that start on it by the clock of --time-zone. Windows start at whole
-multiples of their length, and where the clock is changed. --zone cuts a box, or the map of the
-config's model, into squares; of a model's map the side is rounded to whole cells, as in
-"aggregate". A file of --zone has polygons with names; what lies in none is the zone "elsewhere".
-
-Without --key-file the noise has a fresh key, and a second run of the same days is a further ε.
-With one, the same counts give the same bytes again. The file KEYFILE.counts beside the key keeps
-what was published, as keyed digests. Under the same --edition, other counts of a window are
-refused, because the same noise would show the difference. So are other settings of a day, and days
-of another time zone that overlap a published one: they cost a further ε. Keep it with the key.
-Another fleet needs a key of its own.
-
-Fixes may come in any order. Memory: some 500 bytes for each user and day.
-
-With -c alone the command is a service: raw topic in, topics.counts out, each window once, until
-SIGTERM or Ctrl-C. Its settings are the section counts; with files they are the defaults of the
-flags. The raw topic needs message.timestamp.type=LogAppendTime: a fix counts if its record was
-appended by counts.grace after the window's end. A window is published counts.skew after that, also
-where nobody reports. An instance counts by raw partition into a topic of partial counts, which are
-true ones, and publishes their totals with the key's noise. Other settings need another
-counts.group and topics.counts, and counts.first from tomorrow on. With another counts.time_zone
-it is the day after, so that no day overlaps one that was counted.`,
-		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
+With -c alone the command is a service: raw topic in, topics.counts out.`,
+		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
+  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
     --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
     --out counts.csv
-  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
-    --window 30m --zone districts.geojson --out counts.ndjson
-  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
   geodither counts -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -201,7 +171,7 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	}
 	to.First = "" // --from is
 	if flags.Changed("edition") && own.Edition == 0 {
-		return c, cli.Usagef("there is no edition 0: the first one is 1")
+		return c, cli.Usagef("there is no edition 0: the first is 1")
 	}
 	return c, nil
 }
@@ -215,7 +185,7 @@ func (f *countsFlags) options(
 	case err != nil:
 		return o, nil, err
 	case len(f.accept) > 0:
-		return o, nil, cli.Usagef("--accept is for the service, which -c FILE alone starts")
+		return o, nil, cli.Usagef("--accept is for the service")
 	case format != "csv" && format != "json":
 		return o, nil, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
@@ -250,8 +220,7 @@ func (f *countsFlags) counted(c config.File) (o countsOptions, err error) {
 	}
 	o.settings, o.plan, o.zones = counted.Settings, counted.Plan, counted.Zones
 	if f.from == "" || f.to == "" {
-		return o, cli.Usagef("name the days to publish, --from DAY and --to DAY: which they are " +
-			"must not depend on the fixes; -c FILE alone runs the service")
+		return o, cli.Usagef("name the days to publish: --from DAY --to DAY")
 	}
 	first, err := counts.ParseDate(f.from)
 	if err != nil {

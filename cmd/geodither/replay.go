@@ -30,35 +30,21 @@ func newReplay(std cli.Streams) *cobra.Command {
 		Use:   "replay -c FILE --output-topic TOPIC",
 		Short: "Release a range of the raw topic once more, into another topic",
 		Long: `Run a range of the raw topic through the mechanism once more, exactly once, into another topic.
-The replay has a group, a changelog and a state folder of its own, and ends by itself. To share
-the work, start the same command several times, each with a config that has another state_dir. After
-an interruption, run it again: it goes on where it was.
-
 With the same key, model and config the records are those of the first release, byte for byte, and
-cost no ε. They cost none either where only publish.release differs. If
-anything else differs (a setting, raw records that retention has removed, fixes that the service
-has not released yet), this would be a second release of the same fixes. The command then refuses,
-says why and what it would cost, and goes on only with --spend-again. The records show it too:
-their mechanism is "codebook (second release)".
+cost no ε.
 
-With smooth or topics.smoothed in the config, and without --from, the command then smooths the
-records of the output, as "geodither smooth" does, into the output topic's name and ".smoothed": all
-of them, because no later ones follow. A longer range or another smooth.lag then needs a new
---output-topic.
+If anything else differs, or raw records are missing, this would be a second release of the same
+fixes. The command then refuses, says why and what it would cost, and goes on only with
+--spend-again. The cost is exact: the ε of all second releases that the published records depend
+on, also before --from.
 
-The cost is the ε of all second releases that the published records depend on: for each user with
-a record in the range, every release since processing began, also before --from. It is exact: the
-mechanism runs once over the raw records to count it, and publishes nothing. The states of that
-run, which are private, lie in a temporary folder. The sums take some 200 bytes of memory for each
-user.
+--from and --to are an offset, the same in each partition, or a time, compared with the Kafka
+timestamps of the raw records. Records before --from are processed for the states, and not
+published. --dry-run prints the plan; its exit code is 1 if the replay would be refused.
 
---dry-run prints the plan, writes nothing to Kafka and creates no topic. Its exit code is 1 if the
-replay would be refused.
-
---from and --to are an offset, the same in each partition, or a time such as
-2026-11-21T08:00:00Z, compared with the Kafka timestamps of the raw records. The record at --from
-is in the range, the record at --to is not. Without them the range is all that the service has
-processed. Records before --from are processed for the states, and not published.`,
+After an interruption, run the command again: it goes on where it was. To share the work, start it
+several times, each with a state_dir of its own. With smooth or topics.smoothed in the config it
+also smooths the output.`,
 		Example: `  geodither replay -c geodither.yml --output-topic fleet.again --dry-run
   geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z \
     --output-topic fleet.friday`,
@@ -121,7 +107,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	case err != nil:
 		return refused(err)
 	case !plan.Done:
-		return errors.New("interrupted: run the same command again and it goes on where it was")
+		return errors.New("interrupted: the same command goes on where it was")
 	}
 	return f.print(std.Out, plan)
 }
@@ -145,7 +131,7 @@ func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.
 // refused says what to do about a second release.
 func refused(err error) error {
 	if errors.Is(err, replay.ErrSpend) {
-		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
+		return fmt.Errorf("%w; accept that with --spend-again", err)
 	}
 	return err
 }

@@ -262,14 +262,14 @@ func (b Batch) check(offset int64) error {
 	at := offset
 	for i := range b.Records {
 		if b.Records[i].Offset < at {
-			return fmt.Errorf("offset %d came where at least %d was due: this is a bug, please "+
-				"report it", b.Records[i].Offset, at)
+			return fmt.Errorf("offset %d came where %d was due (report-this)", b.Records[i].Offset,
+				at)
 		}
 		at = b.Records[i].Offset + 1
 	}
 	if b.Next < at {
-		return fmt.Errorf("the next offset is given as %d, at least %d was due: this is a bug, "+
-			"please report it", b.Next, at)
+		return fmt.Errorf("the next offset is given as %d, at least %d was due (report-this)",
+			b.Next, at)
 	}
 	return nil
 }
@@ -598,13 +598,13 @@ func (t *Task) propose() ([][]byte, error) {
 	}
 	proposed := t.d.Amender.Propose()
 	if n := len(proposed) + len(t.nextMark(t.next, true).Amendments); n > MaxAmendments {
-		return nil, WithRemedy(fmt.Errorf("%d amendments are proposed, %d are the most: "+
-			"this is a bug, please report it", n, MaxAmendments), Fatal)
+		return nil, WithRemedy(fmt.Errorf("%d amendments are proposed, over %d (report-this)", n,
+			MaxAmendments), Fatal)
 	}
 	for _, name := range proposed {
 		if !ValidName(name) {
-			return nil, WithRemedy(fmt.Errorf("an amendment is proposed with a name of %d bytes: "+
-				"this is a bug, please report it", len(name)), Fatal)
+			return nil, WithRemedy(fmt.Errorf("an amendment's name has %d bytes (report-this)",
+				len(name)), Fatal)
 		}
 	}
 	return proposed, nil

@@ -115,18 +115,17 @@ func (f *follower) begin(ctx context.Context) error {
 	}
 	switch {
 	case r.last.seen > 0 && !r.last.found:
-		return errors.New("the changelog has records, but no mark of geodither's")
+		return errors.New("the changelog has records, but no mark")
 	case !found && r.cut:
-		return fmt.Errorf("the changelog begins at offset %d, since what was before was deleted, "+
-			"and there is no copy here", r.first)
+		return fmt.Errorf("the changelog begins at offset %d, and there is no copy here", r.first)
 	case !found:
 		f.at = r.beginning()
 	case !r.last.found && r.known:
-		return fmt.Errorf("the changelog is empty, and there is a copy here, with the states up "+
-			"to input offset %d", r.store.Input)
+		return fmt.Errorf("the changelog is empty, the copy here is at input offset %d",
+			r.store.Input)
 	case r.store.Input > r.last.mark.Input:
-		return fmt.Errorf("the copy here has the states up to input offset %d, the changelog "+
-			"those up to %d", r.store.Input, r.last.mark.Input)
+		return fmt.Errorf("the copy here is at input offset %d, the changelog at %d", r.store.Input,
+			r.last.mark.Input)
 	case why != "" && (r.cut || r.store.Changelog > r.end):
 		return errors.New(why)
 	case why != "": // and all that the copy has is in the changelog
@@ -221,7 +220,7 @@ func (f *follower) take(batch Batch, asked time.Time) error {
 		f.at.Changelog = batch.Next
 		return f.apply()
 	case bytes > most:
-		return fmt.Errorf("the changelog has more than %d MiB of records without a mark", most>>20)
+		return fmt.Errorf("the changelog has %d MiB without a mark", most>>20)
 	}
 	return nil
 }

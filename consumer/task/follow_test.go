@@ -69,7 +69,7 @@ func TestFollow(t *testing.T) {
 			changelog: []Message{mark(5)}, doubt: "ends before", copied: here, want: one, at: here,
 		},
 		"the copy has more than the changelog": {
-			changelog: first, doubt: "the copy here has the states", copied: pos(7, 2, now),
+			changelog: first, doubt: "the copy here is at", copied: pos(7, 2, now),
 			want: one, at: pos(7, 2, now),
 		},
 		"the changelog is another topic": {changelog: first[:1], doubt: "no mark"},

@@ -121,8 +121,7 @@ func newPlan(start Maker, s Settings, o Options) (*plan, error) {
 		return nil, err
 	}
 	if s.Model.Grid.Cells() < 2 {
-		return nil, errors.New("the map has no more than one place: train a model with smaller " +
-			"cells; one place is all that --delta and the codebook leave of it")
+		return nil, errors.New("the map has no more than one place: take smaller cells")
 	}
 	s.Release = given.Options()
 	if r := s.Release; r.Mechanism != law.Lattice && !s.coded() ||
@@ -159,8 +158,7 @@ func meet(ctx context.Context, p *plan, o Options, r *Report) error {
 	}
 	r.Met, r.Visits, r.Simulated = len(scout.seen), scout.visits, o.Traces == nil
 	if len(scout.kept) == 0 && p.sizes.Visits > 0 {
-		return errors.New("no location set or codebook of more than one place was met: give " +
-			"longer traces with --in, a larger --epsilon, or a smaller --delta")
+		return errors.New("no location set or codebook of more than one place was met")
 	}
 	forced, err := forcedSituations(p)
 	p.situations = append(forced, scout.kept...)

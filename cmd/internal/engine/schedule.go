@@ -23,8 +23,8 @@ func CheckSize(m *mobility.Model, maxBatch int) error {
 
 func checkSize(cells, maxBatch int) error {
 	if size := 8 * cells; size >= maxBatch {
-		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use "+
-			"larger cells or a smaller box", size, maxBatch)
+		return fmt.Errorf("a user's state of %d bytes exceeds a batch of %d: use larger cells",
+			size, maxBatch)
 	}
 	return nil
 }
@@ -36,13 +36,11 @@ func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 	for i, v := range later {
 		switch {
 		case i > 0 && (v.ID == later[i-1].ID || v.ID.StartMS < later[i-1].ID.StartMS):
-			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the "+
-				"version before it: list them in the order of their starts",
-				v.Where, v.ID.Start()))
+			errs = append(errs, fmt.Errorf("models: %s starts at %v, not after the version "+
+				"before it", v.Where, v.ID.Start()))
 		case v.step != first.Step:
 			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version "+
-				"one of %v: to change the step, stop cleanly and make the new model the first "+
-				"version", v.Where, v.step, first.Step))
+				"one of %v", v.Where, v.step, first.Step))
 		default:
 			if err := checkSize(v.cells, maxBatch); err != nil {
 				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))

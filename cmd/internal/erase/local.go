@@ -25,8 +25,8 @@ func (e folder) erase(ctx context.Context, p int32, found map[string]*userFound)
 		return said{rest: "an instance on this machine has the state folder open, and erases " +
 			"there itself"}, nil
 	case err != nil:
-		return said{}, fmt.Errorf("the user is erased from the changelog, but not from the state "+
-			"folder on this machine: %w; remove it with \"geodither state reset\" and repeat", err)
+		return said{}, fmt.Errorf("the user is erased from the changelog, not from this state "+
+			"folder: %w; \"geodither state reset\"", err)
 	case store == nil:
 		return said{rest: "there is no state folder of this service on this machine"}, nil
 	}

@@ -128,7 +128,7 @@ type window struct {
 // NewPublic returns the public side of a topic, which Run follows.
 func NewPublic(o PublicOptions) (*Public, error) {
 	if len(o.Read.Models) == 0 {
-		return nil, errors.New("the public side needs the public model of the records")
+		return nil, errors.New("the public side needs a public model")
 	}
 	model := o.Read.Models[0]
 	steps := (o.Window + model.Step - 1) / model.Step

@@ -89,7 +89,7 @@ func (o *outputs) written(topic, caller string) {
 }
 
 // gone books that a caller writes no more, which says nothing of the topics. What the log was told
-// of is kept for whoever writes there next: a topic that is made again fences all tasks first.
+// of is kept for who writes there next: a topic that is made again fences all tasks first.
 func (o *outputs) gone(caller string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/monitor"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -287,8 +286,8 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 	partition := lease.Partition
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("%s has grown from %d partitions: %s",
-			s.options.Topics.Raw, s.partitions, topics.Growing))
+		s.fail(fmt.Errorf("%s has grown from %d partitions (partitions-differ)",
+			s.options.Topics.Raw, s.partitions))
 		return
 	}
 	if s.replays() && (int(partition) >= len(s.options.Windows) ||

@@ -161,7 +161,7 @@ func TestWatch(t *testing.T) {
 		{answer{schedule: engine.Schedule{First: first}}, "can be used again"},
 		{
 			answer{schedule: engine.Schedule{First: first, Later: []*engine.Version{other}}},
-			"to change the step",
+			"and the first version one of",
 		},
 		{
 			answer{schedule: engine.Schedule{First: other.ID, Later: later}},
