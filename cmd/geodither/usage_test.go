@@ -83,7 +83,7 @@ func TestWrongUsage(t *testing.T) {
 			"sanitize", "--epsilon", "1",
 			"--delta", "0.1", "--mechanism", "lattice", "--in", traces,
 		}, []string{
-			"--model", "-c", "geodither train",
+			"--model", "-c",
 		}},
 		{[]string{
 			"sanitize", "--model", model,

@@ -56,7 +56,7 @@ func TestAmenderBugs(t *testing.T) {
 		s := newScript()
 		s.amender = &scriptAmender{script: s, proposals: proposals}
 		if err := s.run(t, Options{}); RemedyOf(err) != Fatal ||
-			!strings.Contains(err.Error(), "bug") || count(s, "process ") > 0 {
+			!strings.Contains(err.Error(), "(report-this)") || count(s, "process ") > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -74,7 +74,7 @@ func TestFollow(t *testing.T) {
 		},
 		"the changelog is another topic": {changelog: first[:1], doubt: "no mark"},
 		"the changelog's mark is of a newer version": {
-			changelog: []Message{ann, {Key: markKey, Value: []byte{99}}}, doubt: "newer geodither",
+			changelog: []Message{ann, {Key: markKey, Value: []byte{99}}}, doubt: "(newer-program)",
 		},
 		"somebody else writes to the changelog": {
 			changelog: append(slices.Clone(first), bob), doubt: "without a mark",

@@ -247,7 +247,7 @@ func refusesTruncation(t *testing.T, data []byte) {
 		if err == nil || m != nil {
 			t.Fatalf("the first %d of %d bytes are a model", n, len(data))
 		}
-		where := fmt.Sprintf("ends at byte %d", n)
+		where := fmt.Sprintf("cut short at byte %d", n)
 		if !strings.HasPrefix(err.Error(), "mobility: ") ||
 			n > 3 && !strings.Contains(err.Error(), where) {
 			t.Fatalf("cut at %d: %v", n, err)

@@ -424,7 +424,7 @@ func TestCountingRefuses(t *testing.T) {
 		func(s *counting.Settings) { s.Plan = planOf(t, "UTC", 2*time.Hour) },
 	} {
 		requireSays(run(func(g *countedFleet) { change(&g.settings) }), "other settings",
-			"a further ε")
+			"(counts-restart)")
 	}
 	same := func(*countedFleet) {}
 	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "compact")
