@@ -101,8 +101,8 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 	}
 	o.Options = checked
 	if o.MaxBytes < 0 || o.MaxBytes > wire.MaxAnswerBytes/2 || o.MaxWait < 0 {
-		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, "+
-			"or MaxWait %v is negative", o.MaxBytes, wire.MaxAnswerBytes/2, o.MaxWait)
+		return nil, fmt.Errorf("consumer: MaxBytes %d is not in 0 to %d, or MaxWait %v is "+
+			"negative", o.MaxBytes, wire.MaxAnswerBytes/2, o.MaxWait)
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.MaxWait = cmp.Or(o.MaxWait, 100*time.Millisecond)

@@ -1,4 +1,5 @@
-// Package deploy carries the example configs, so that a binary without the source has them too.
+// Package deploy carries the example configs, and what to do about errors, so that a binary without
+// the source has them too.
 package deploy
 
 import (

@@ -23,7 +23,7 @@ type Seen struct {
 }
 
 // ErrUnseen is what Observe returns for what no Step can have published.
-var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last one")
+var ErrUnseen = errors.New("mechanism: the record cannot follow the user's last")
 
 // Observe is Step for an observer: it advances a state of the observer's own by what was published
 // of a report, with the code by which Step advances the sanitizer's. It needs the model and the

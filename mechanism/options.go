@@ -159,24 +159,21 @@ func ValidateDelta(delta float64) error {
 	if delta >= 0 && delta < 1 {
 		return nil
 	}
-	return fmt.Errorf("delta %g is not in [0, 1): it is the share of prior mass that may stay "+
-		"outside the location set, and the set needs a cell", delta)
+	return fmt.Errorf("delta %g, the mass outside the location set, is not in [0, 1)", delta)
 }
 
 func validatePrune(prune float64) error {
 	if prune <= MaxPrune { // negative: no pruning
 		return nil
 	}
-	return fmt.Errorf("prune %g is above %g, which visibly raises drift: leave it out for the "+
-		"default", prune, MaxPrune)
+	return fmt.Errorf("prune %g is above %g", prune, MaxPrune)
 }
 
 func validateGap(steps int) error {
 	if steps >= 1 && steps <= MaxMaxGap {
 		return nil
 	}
-	return fmt.Errorf("max gap of %d steps is not between 1 and %d: a gap costs one prediction a "+
-		"step", steps, MaxMaxGap)
+	return fmt.Errorf("max gap of %d steps is not in 1 to %d", steps, MaxMaxGap)
 }
 
 // LearnedGaps says whether the prior after a gap is that of the model's law of gaps. It is so where
@@ -204,16 +201,14 @@ func oneOf(setting, value string, names ...string) error {
 	if slices.Contains(names, value) {
 		return nil
 	}
-	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value,
-		strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: choose one of %s", setting, value, strings.Join(names, ", "))
 }
 
 func validateMinCells(cells int) error {
 	if cells <= MaxMinCells {
 		return nil
 	}
-	return fmt.Errorf("min cells %d are above %d: use larger cells, or set fewer", cells,
-		MaxMinCells)
+	return fmt.Errorf("min cells %d are above %d", cells, MaxMinCells)
 }
 
 // validateCodebook refuses what a codebook would ignore: a user who sets it counts on it.
@@ -223,12 +218,12 @@ func validateCodebook(o Options) error {
 	}
 	var errs []error
 	if o.MinCells > 0 && o.MinCells != DefaultMinCells {
-		errs = append(errs, fmt.Errorf("min cells pad the location set, and mechanism %s has "+
-			"none: leave min cells out, or choose mechanism %s", law.Codebook, law.Lattice))
+		errs = append(errs, fmt.Errorf("min cells are for mechanism %[2]s, not %[1]s",
+			law.Codebook, law.Lattice))
 	}
 	if o.Inference == InferencePaper {
-		errs = append(errs, fmt.Errorf("inference %q is not for mechanism %s, which the paper "+
-			"does not have: leave inference out", InferencePaper, law.Codebook))
+		errs = append(errs, fmt.Errorf("inference %q is not for mechanism %s", InferencePaper,
+			law.Codebook))
 	}
 	return errors.Join(errs...)
 }

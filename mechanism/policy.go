@@ -135,8 +135,8 @@ func (o Options) validatePolicy() error {
 	}
 	if o.ReleaseInterval < 1 || o.ReleaseInterval > MaxSteps {
 		errs = append(errs,
-			fmt.Errorf("release interval of %d steps is not between 1 and %d: leave it out for a "+
-				"release in every step", o.ReleaseInterval, MaxSteps))
+			fmt.Errorf("release interval of %d steps is not in 1 to %d", o.ReleaseInterval,
+				MaxSteps))
 	}
 	return errors.Join(errs...)
 }
@@ -159,22 +159,20 @@ func (b Budget) validate(epsilon float64) error {
 		switch {
 		case !(limit.value >= 0 && limit.value <= MaxBudget):
 			errs = append(errs,
-				fmt.Errorf("%s of ε %g is not between 0 and %g: leave it out for none", limit.name,
-					limit.value, MaxBudget))
+				fmt.Errorf("%s of ε %g is not between 0 and %g", limit.name, limit.value, MaxBudget))
 		case limit.value > 0 && ledger.LimitOf(limit.value) < cost:
 			errs = append(errs,
-				fmt.Errorf("%s of ε %g is below the ε %g of one release: nothing would ever be "+
-					"released", limit.name, limit.value, epsilon))
+				fmt.Errorf("%s of ε %g is below the ε %g of one release", limit.name, limit.value,
+					epsilon))
 		}
 	}
 	if b.WindowSteps < 0 || b.WindowSteps > MaxSteps {
-		errs = append(errs, fmt.Errorf("budget window of %d steps is not between 1 and %d",
-			b.WindowSteps, MaxSteps))
+		errs = append(errs, fmt.Errorf("budget window of %d steps is not in 1 to %d", b.WindowSteps,
+			MaxSteps))
 	}
 	if (b.WindowSteps > 0) != (b.Epsilon > 0) {
 		errs = append(errs,
-			errors.New("a budget needs both its window and its ε: set both, or neither (a limit "+
-				"for all time is the lifetime)"))
+			errors.New("a budget needs both its window and its ε"))
 	}
 	return errors.Join(errs...)
 }

@@ -46,7 +46,7 @@ type Sanitizer struct {
 // model costs a pass over its transitions.
 func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitizer, error) {
 	if m == nil || streams == nil {
-		return nil, errors.New("mechanism: a sanitizer needs a model and a source of noise")
+		return nil, errors.New("mechanism: a sanitizer needs a model and noise")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -88,14 +88,13 @@ func (s *Sanitizer) Options() Options { return s.options }
 func (s *Sanitizer) Model() *mobility.Model { return s.model }
 
 // ErrOtherModel is what Step returns for a state that belongs to another model: call Migrate first.
-var ErrOtherModel = errors.New("mechanism: the state belongs to another model; migrate it first")
+var ErrOtherModel = errors.New("mechanism: the state is another model's: migrate it")
 
 // check reports what makes a step impossible, without the cell's value.
 func (s *Sanitizer) check(state *State, in Input) error {
 	cells := grid.Cell(s.model.Grid.Cells())
 	if in.Release && (in.Cell < 0 || in.Cell >= cells) {
-		return errors.New("mechanism: the true cell is not a cell of the model's grid; locate " +
-			"fixes with that grid")
+		return errors.New("mechanism: the true cell is none of the grid")
 	}
 	if !state.Started {
 		return nil

@@ -569,7 +569,7 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	}
 	if err := (Options{Mechanism: law.Lattice}).law().CheckGrid(.123456789,
 		testcase.Grid(t, 46000, 46000, .1)); err == nil ||
-		!strings.Contains(err.Error(), "fewer decimals") {
+		!strings.Contains(err.Error(), "shorten epsilon") {
 		t.Errorf("nine decimals on two thousand million cells: %v", err)
 	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})

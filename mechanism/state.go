@@ -67,7 +67,7 @@ const (
 )
 
 // ErrState is what decoding errors wrap.
-var ErrState = errors.New("mechanism: the stored state of a user cannot be read")
+var ErrState = errors.New("mechanism: a user's stored state cannot be read")
 
 // AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where
 // they have a fixed size, uvarint and (zigzag) varint are those of encoding/binary:
@@ -140,8 +140,7 @@ func (s *State) DecodeBinary(data []byte) error {
 		return nil
 	}
 	if data[0] != StateVersion {
-		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
-			"newer one", ErrState, data[0])
+		return fmt.Errorf("%w: version %d is not known (newer-program)", ErrState, data[0])
 	}
 	d := decoder{portable.Reader{Rest: data[1:]}}
 	flags := d.byte()
@@ -150,7 +149,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	}
 	s.decodeHead(&d, flags)
 	if d.Bad {
-		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
+		return fmt.Errorf("%w: its head is cut short", ErrState)
 	}
 	if s.Short {
 		if err := s.Posterior.DecodeShort(d.Rest); err != nil {

@@ -47,19 +47,18 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	switch {
 	case o.TransactionTimeout < time.Millisecond || o.TransactionTimeout > 1<<31*time.Millisecond-1:
-		return fmt.Errorf("producer: TransactionTimeout %v is not between 1 ms and 24 days",
+		return fmt.Errorf("producer: TransactionTimeout %v is not 1 ms to 24 days",
 			o.TransactionTimeout)
 	case o.RequestTimeout < 0 || o.RetryTimeout < 0 || o.MinBackoff < 0 || o.MaxBackoff < 0:
-		return errors.New("producer: a negative timeout or backoff: leave it 0 for the default")
+		return errors.New("producer: a negative timeout or backoff")
 	case o.MaxBackoff < o.MinBackoff:
 		return fmt.Errorf("producer: MaxBackoff %v is below MinBackoff %v",
 			o.MaxBackoff, o.MinBackoff)
 	case o.MaxBatchBytes < minBatchBytes || o.MaxBatchBytes > maxBatchBytes:
-		return fmt.Errorf("producer: MaxBatchBytes %d is not between %d and %d",
-			o.MaxBatchBytes, minBatchBytes, maxBatchBytes)
+		return fmt.Errorf("producer: MaxBatchBytes %d is not %d to %d", o.MaxBatchBytes,
+			minBatchBytes, maxBatchBytes)
 	case o.Compression != 0 && o.Compression.Codec() == nil:
-		return fmt.Errorf("producer: unknown compression %d: use gzip, snappy, lz4 or zstd",
-			o.Compression)
+		return fmt.Errorf("producer: compression %d: use gzip, snappy, lz4 or zstd", o.Compression)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func NewTransactional(client *kafka.Client, transactionalID string, o Options) (
 	*Transactional, error,
 ) {
 	if transactionalID == "" {
-		return nil, errors.New("producer: a transactional producer needs a transactional id")
+		return nil, errors.New("producer: there is no transactional id")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -68,8 +68,7 @@ func (c *Codec) UseRegistry(f Framed) { c.framed = f }
 // does not have, and two fields with one name.
 func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 	if c.encoding != JSON {
-		return nil, fmt.Errorf("schemas: records in %s have no names of fields to rename",
-			c.encoding)
+		return nil, fmt.Errorf("schemas: records in %s have no field names", c.encoding)
 	}
 	raw := *c.raw
 	raw.columns = slices.Clone(raw.columns)
@@ -81,12 +80,12 @@ func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 			found++
 		}
 		if seen[column.name] || column.name == "" {
-			return nil, errors.New("schemas: each field of a raw record needs a name of its own")
+			return nil, errors.New("schemas: two fields have one name")
 		}
 		seen[column.name] = true
 	}
 	if found != len(names) {
-		return nil, errors.New("schemas: a field to be renamed is none of a raw record's")
+		return nil, errors.New("schemas: there is no such field to rename")
 	}
 	renamed := *c
 	renamed.raw = &raw

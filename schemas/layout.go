@@ -77,8 +77,8 @@ func newLayout(schema string) (*layout, error) {
 		return nil, err
 	}
 	if len(d.Fields) > maxFields {
-		return nil, fmt.Errorf("schema %s: %d fields, at most %d are supported",
-			d.Name, len(d.Fields), maxFields)
+		return nil, fmt.Errorf("schema %s: %d fields, more than %d", d.Name, len(d.Fields),
+			maxFields)
 	}
 	l := &layout{columns: make([]column, len(d.Fields))}
 	for i, f := range d.Fields {

@@ -12,31 +12,23 @@ import (
 // What may be wrong with a folder; see errors.Is. Every error's text says what to do.
 var (
 	// ErrLocked: another process, or another Store of this process, has the folder open.
-	ErrLocked = errors.New("the state folder is in use by another instance: stop that one, " +
-		"or give this one a state folder of its own")
+	ErrLocked = errors.New("the state folder is used by another instance (folder-in-use)")
 	// ErrFull: the disk, or the user's quota on it, is full.
-	ErrFull = errors.New("the disk with the state folder is full: free some space and start again")
+	ErrFull = errors.New("the disk with the state folder is full (folder-failed)")
 	// ErrReadOnly: the folder cannot be written.
-	ErrReadOnly = errors.New("the state folder cannot be written: make it writable for this " +
-		"user, or name another one")
+	ErrReadOnly = errors.New("the state folder cannot be written (folder-failed)")
 	// ErrUnmade: the folder does not exist and cannot be made.
-	ErrUnmade = errors.New("the state folder cannot be made: name one below a folder that exists " +
-		"and that this user may write to")
+	ErrUnmade = errors.New("the state folder cannot be made (folder-failed)")
 	// ErrNoFolder: a file has the folder's name, or is a part of its path.
-	ErrNoFolder = errors.New("the state folder cannot be made, because a file has its name or is " +
-		"on its path: name another one")
+	ErrNoFolder = errors.New("a file is on the state folder's path (folder-failed)")
 	// ErrDamaged: the files on disk contradict each other.
-	ErrDamaged = errors.New("the state folder is damaged: start again, and it is set aside and " +
-		"restored from the changelog")
+	ErrDamaged = errors.New("the state folder is damaged (folder-failed)")
 	// ErrGone: a file of an open store is no longer there.
-	ErrGone = errors.New("files of the state folder have disappeared while it was in use: " +
-		"run doctor; if the changelog is intact, start again and the folder is restored from it")
+	ErrGone = errors.New("files of the state folder have disappeared while in use (folder-failed)")
 	// ErrForeign: the folder holds the states of something else.
-	ErrForeign = errors.New("the state folder belongs to another group or topic: " +
-		"name the folder of this one")
+	ErrForeign = errors.New("the state folder belongs to another group or topic (folder-elsewhere)")
 	// ErrAbsent: there is no store in the folder.
-	ErrAbsent = errors.New("there is no store in the state folder: check its name; " +
-		"run makes one when it starts")
+	ErrAbsent = errors.New("there is no store in the state folder")
 	// ErrClosed: the store was closed, or has failed before.
 	ErrClosed = errors.New("the state store is closed")
 )

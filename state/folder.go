@@ -86,8 +86,8 @@ func (f folder) freeAside() string {
 func (f folder) setAside(why error, reason any) error {
 	name := f.freeAside()
 	if name == "" {
-		return fmt.Errorf("%d unusable stores were set aside already: remove %s* after a look at "+
-			"why (the last: %w)", maxAside, f.path(storeName+asideSuffix), why)
+		return fmt.Errorf("%d unusable stores were set aside: look at %s* and remove them (%w)",
+			maxAside, f.path(storeName+asideSuffix), why)
 	}
 	if f.exists(storeName) {
 		if err := f.fs.Rename(f.path(storeName), f.path(name)); err != nil {

@@ -33,7 +33,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 		err = p.Apply([]Change{{Key: fmt.Append(nil, n), Value: value}}, Positions{})
 	}
 	if !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), "start again") {
+		!strings.Contains(err.Error(), "(folder-failed)") {
 		t.Errorf("the error is %v", err)
 	}
 	_ = s.Close()
@@ -74,8 +74,8 @@ func TestOtherProcess(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"in use by another instance", filepath.Join(dir, "LOCK"),
-		"a state folder of its own",
+		"used by another instance", filepath.Join(dir, "LOCK"),
+		"(folder-in-use)",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the other process is not told %q:\n%s", want, out)

@@ -46,8 +46,7 @@ type Options struct {
 // Validate returns an error about an option that is out of range.
 func (o Options) Validate() error {
 	if o.BlockCacheBytes < 0 || o.MemTableBytes < 0 || o.MemTableBytes > 1<<30 {
-		return errors.New("state: BlockCacheBytes must not be negative, " +
-			"MemTableBytes must be between 0 and 1 GiB")
+		return errors.New("state: BlockCacheBytes is negative, or MemTableBytes not 0 to 1 GiB")
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ type Partition struct {
 const batchRetain = 16 << 20
 
 // ErrKey says that a user's key is empty or begins with a zero byte.
-var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
+var ErrKey = errors.New("state: a key is empty or begins with zero")
 
-var errLooking = errors.New("state: the store was opened to be looked at only")
+var errLooking = errors.New("state: the store is read-only")
 
 // full returns the database's key for a user's key, valid until the next call.
 func (p *Partition) full(key string) []byte {

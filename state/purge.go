@@ -81,7 +81,7 @@ func (p *Partition) renewManifest() error {
 			return err
 		}
 	}
-	return errors.New("the manifest was not renewed: this is a bug, please report it")
+	return errors.New("the manifest was not renewed (report-this)")
 }
 
 // Keep keeps a copy of the partition's values and positions before a Wipe that gives up what may be
@@ -141,8 +141,8 @@ func (s *Store) copyAside() error {
 	defer s.end()
 	name := s.folder.freeAside()
 	if name == "" {
-		return fmt.Errorf("state: %d stores were set aside already: remove %s* after a look at "+
-			"why, before states are given up", maxAside, s.folder.path(storeName+asideSuffix))
+		return fmt.Errorf("state: %d stores were set aside: look at %s* and remove them", maxAside,
+			s.folder.path(storeName+asideSuffix))
 	}
 	// A checkpoint has what is in files, and no memtable.
 	err := s.health.await(func() error {

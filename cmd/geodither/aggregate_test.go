@@ -327,7 +327,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{[]string{"aggregate"}, cli.ExitUsage, []string{"--model", "-c"}},
 		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in", "-c"}},
 		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{
-			"whole multiple of the model's step",
+			"no multiple of the step",
 		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},

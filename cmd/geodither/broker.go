@@ -14,12 +14,9 @@ func newBroker(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Run the embedded broker, to try geodither without a Kafka",
-		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
-and tests: one node, no replication. With --dir its topics survive a restart; one broker at a time
-may use the folder. A partition's folder that is put back is not noticed: there is one leader epoch.
-Without --dir they are in memory and gone when it ends, a service's changelog too, with every
-user's account of ε: the service then stops until you give its state folder up with
-"geodither state reset --discard-account".`,
+		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos and tests:
+one node, no replication. With --dir its topics survive a restart; without, they are in memory, a
+service's changelog with every user's account of ε too.`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -75,13 +75,13 @@ func TestWrongBudget(t *testing.T) {
 		{"budget: {epsilon: many, window: 2h}", []string{"`many`", "a number"}},
 		{"budget: {epsilon: 6}", []string{"budget needs both its window"}},
 		{"budget: {epsilon: 6, window: 2h, lifetime: 5.5}", []string{
-			"lifetime of Σε = 5.5 is below the Σε = 6", "raise lifetime",
+			"lifetime of Σε = 5.5 is below the Σε = 6",
 		}},
 		{"budget: {epsilon: 0.25, window: 2h}", []string{
-			"below the ε 0.5 of one release", "nothing would ever be released",
+			"below the ε 0.5 of one release",
 		}},
 		{"budget: {lifetime: 0.25}", []string{
-			"below the ε 0.5 of one release", "nothing would ever be released",
+			"below the ε 0.5 of one release",
 		}},
 	} {
 		t.Run(c.budget, func(t *testing.T) {

@@ -175,15 +175,15 @@ func TestHoursConfig(t *testing.T) {
 		return fmt.Sprintf("[{days: %s, from: %s, to: %s, zone: %s}]", days, from, to, zone)
 	}
 	for text, want := range map[string]string{
-		"[]":                                     "leave hours out to release at all times",
-		"[{from: 06:00, to: 18:00}]":             "hours: entry 1: it needs from, to and zone",
+		"[]":                                     "leave it out to release at all times",
+		"[{from: 06:00, to: 18:00}]":             "hours: entry 1: set from, to and zone",
 		"[{form: 06:00}]":                        "form",
 		entry("mo-fri", "06:00", "18:00", "UTC"): "mo-fri",
-		entry("mon", "1080", "18:00", "UTC"):     "such as 06:00",
+		entry("mon", "1080", "18:00", "UTC"):     "write 06:00",
 		entry("mon", "06:00", "24:01", "UTC"):    "24:01",
 		entry("mon", "06:60", "18:00", "UTC"):    "06:60",
-		entry("mon", "24:00", "18:00", "UTC"):    "from is not between",
-		entry("mon", "06:00", "06:00", "UTC"):    "from 00:00 to 24:00",
+		entry("mon", "24:00", "18:00", "UTC"):    "from is not 00:00 to 23:59",
+		entry("mon", "06:00", "06:00", "UTC"):    "00:00 to 24:00",
 		entry("mon", "06:00", "18:00", "Local"):  `zone "Local" is not in`,
 		entry("mon", "06:00", "18:00", "CEST"):   "Europe/London",
 	} {
@@ -221,10 +221,10 @@ func TestReleaseDefaults(t *testing.T) {
 		{[]string{"--epsilon", "2"}, codebook, ""},
 		{[]string{"-c", path, "--mechanism", "codebook"}, codebook, ""},
 		{[]string{"-c", path}, o.Release, ""},
-		{[]string{"--epsilon", "2", "--delta", "0.02"}, codebook, "leave delta out"},
+		{[]string{"--epsilon", "2", "--delta", "0.02"}, codebook, "no location set"},
 		{
 			[]string{"-c", path, "--mechanism", "codebook", "--delta", "0.1"},
-			codebook, "leave delta",
+			codebook, "no location set",
 		},
 		{[]string{"--mechanism", "lattice", "--epsilon", "2"}, o.Release, "needs delta"},
 	} {
@@ -298,7 +298,7 @@ func TestWrongConfig(t *testing.T) {
 		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "which has no default"}},
 		{"no delta", "delta: 0.02, ", "", []string{"delta", "which has no default"}},
 		{"epsilon 0", "epsilon: 0.5", "epsilon: 0", []string{
-			"release: epsilon", "has no default", "releases add up",
+			"release: epsilon", "is not set or 0",
 		}},
 		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
 		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
@@ -318,7 +318,7 @@ func TestWrongConfig(t *testing.T) {
 			`"gauss"`, "laplace-tight",
 		}},
 		{"interval between steps", "interval: 10m", "interval: 90s", []string{
-			"release: interval", "1m30s", "whole multiple of the model's step of 1m0s",
+			"release: interval", "1m30s", "no multiple of the step 1m0s",
 			"1m0s or 2m0s",
 		}},
 		{"interval below a step", "interval: 10m", "interval: 1s", []string{
@@ -326,23 +326,23 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{"negative interval", "interval: 10m", "interval: -10m", []string{"interval", "negative"}},
 		{"window between steps", "window: 2h", "window: 61s", []string{
-			"budget.window", "whole multiple",
+			"budget.window", "no multiple",
 		}},
 		{
 			"no mechanism", "mechanism: lattice, ", "",
 			[]string{
 				"release: set mechanism", "codebook has the least error",
-				"lattice with a small delta",
+				"lattice is the paper's",
 			},
 		},
 		{
 			"delta of a codebook", "mechanism: lattice", "mechanism: codebook",
-			[]string{"release: delta", "codebook has no such set", "mechanism lattice"},
+			[]string{"release: delta", "codebook has no location set", "mechanism lattice"},
 		},
 		{
 			"codebook without epsilon", "mechanism: lattice, " +
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, ",
-			[]string{"epsilon is not set", "no default"},
+			[]string{"epsilon is not set"},
 		},
 		{
 			"misspelt mechanism", "mechanism: lattice", "mechanism: codebok",
@@ -406,13 +406,13 @@ func TestWrongConfig(t *testing.T) {
 			"model", "traces.csv",
 		}},
 		{"no key", "key_file: noise.key", "key_file: ''", []string{
-			"key_file", "key new", files.KeyVariable,
+			"key_file", "key-file", files.KeyVariable,
 		}},
 		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{
 			"key_file", "gone.key", "key new",
 		}},
 		{"a seed for a key", "key_file: noise.key", "key_file: seeded.key", []string{
-			"key_file: ", "seed", "key new",
+			"key_file: ", "seed", "key-file",
 		}},
 		{"a key for pseudonyms alone", "key_file: noise.key", "key_file: names.key", []string{
 			"key_file: ", "pseudonyms",
@@ -427,12 +427,12 @@ func TestWrongConfig(t *testing.T) {
 		{
 			"a login in plain text", "group: fleet",
 			"kafka: {sasl: {mechanism: PLAIN, username: u, password: p}}\ngroup: fleet",
-			[]string{"kafka.sasl: PLAIN", "set kafka.tls"},
+			[]string{"kafka.sasl: PLAIN", "(no-tls)"},
 		},
 		{
 			"an authority from an empty variable", "group: fleet",
 			"kafka: {tls: {ca_file: \"${GEODITHER_NOWHERE:}\"}}\ngroup: fleet",
-			[]string{"kafka.tls.ca_file is empty: name a file"},
+			[]string{"kafka.tls.ca_file is empty"},
 		},
 		{
 			"a secret in the place of a map", "group: fleet",

@@ -29,19 +29,13 @@ func newConsume(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume {-c FILE | --topic TOPIC}",
 		Short: "Read a sanitized topic as JSON lines, CSV, GeoJSON or Parquet",
-		Long: `Read the committed records of a sanitized topic and print them as JSON lines, CSV or a GeoJSON
-FeatureCollection (a point for each estimate, with the release, the radius and the rest as
-properties). All three have the names of the schema, and times as RFC 3339 text. Records come in
-order within a user. The command ends at the end that the topic had when it started, or goes on
-until Ctrl-C with --follow.
+		Long: `Read the committed records of a sanitized topic as JSON lines, CSV, a GeoJSON FeatureCollection or
+one GeoParquet file. All have the names of the schema, and times as RFC 3339 text. Records come in
+order within a user. The command ends at the end that the topic had when it started, or with
+--follow at Ctrl-C.
 
---format parquet writes one Parquet file (GeoParquet 1.1): the columns of CSV with types, and the
-estimate as a point in the column geometry. It can be read when the command has ended, by itself
-or by Ctrl-C.
-
-With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
-why it was refused, and at the end on standard error how many there are of each reason. A refused
-record's content is not in it.`,
+With --dead-letters it reads the dead letters: where each refused raw record lies and why it was
+refused. A refused record's content is not in it.`,
 		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume -c geodither.yml --format parquet > sanitized.parquet
   geodither consume -c geodither.yml --follow --from-end

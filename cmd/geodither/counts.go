@@ -39,45 +39,24 @@ func newCounts(std cli.Streams) *cobra.Command {
 		Use:   "counts --from DAY --to DAY [--epsilon E --per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
-the command belongs to the trusted side. For the question where a fleet is, these counts are far
-better than records that protect each vehicle by itself.
+the command belongs to the trusted side. All that one user does in a day changes the odds of
+anything published by at most e^ε. Days add up, and so do further editions, zones and windows of
+the same day.
 
-In each window a user counts once, at the first fix, in at most --per-day windows of a day: the
-first ones. Each number is a count plus discrete Laplace noise of scale per-day / ε, and can be
-negative. Every zone of every window is published, empty ones too. low and high are an interval
-that holds the count of a zone in 90 %. estimate is for shares and maps: the nearest numbers that
-are not negative and have the same sum. It costs no ε.
+A user counts once in each window, in at most --per-day windows of a day. Every zone of every
+window is published, with an interval that holds its count in 90 % and an estimate for maps.
+Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
+to this fleet.
 
-The guarantee: all that one user does in a day changes the odds of anything published by at most
-e^ε. In place of another day, or in part, it is 2ε. Days add up: a month costs 30 ε. So does every
-further --edition, set of zones, length of windows and time zone of the same day. The guarantee is
-not about people who travel together: they share what is published. It holds against those who do
-not have the key, and not for true counts, such as those in the summary of this command.
+A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
+was published. Other counts of a published window are then refused. Without a key file a second run
+of the same days is a further ε.
 
-Few windows a day need little noise, but the windows after the first --per-day of a user's day are
-not counted. The summary says which share that is, by hour. --per-day has to cover a shift. Without
---per-day the command publishes nothing. It prints which zones, windows and caps are useful to this
-fleet, at ε = 1 without --epsilon. Choose by other days than those that you publish.
-
-A day is the windows that start on it by the clock of --time-zone. Windows start at whole
-multiples of their length, and where the clock is changed. --zone cuts a box, or the map of the
-config's model, into squares; of a model's map the side is rounded to whole cells, as in
-"aggregate". A file of --zone has polygons with names; what lies in none is the zone "elsewhere".
-
-Without --key-file the noise has a fresh key, and a second run of the same days is a further ε.
-With one, the same counts give the same bytes again. The file KEYFILE.counts beside the key keeps
-what was published, as keyed digests. Under the same --edition, other counts of a window are
-refused, because the same noise would show the difference. So are other settings of a day, and days
-of another time zone that overlap a published one: they cost a further ε. Keep it with the key.
-Another fleet needs a key of its own.
-
-Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
-		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
+The service that counts a raw topic is "geodither counts serve".`,
+		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
+  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
     --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
-    --out counts.csv
-  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
-    --window 30m --zone districts.geojson --out counts.ndjson
-  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3`,
+    --out counts.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request, err := f.request(cmd.Flags())
@@ -169,7 +148,7 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	}
 	to.First = "" // --from is
 	if flags.Changed("edition") && own.Edition == 0 {
-		return c, cli.Usagef("there is no edition 0: the first one is 1")
+		return c, cli.Usagef("there is no edition 0: the first is 1")
 	}
 	return c, nil
 }

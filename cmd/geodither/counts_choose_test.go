@@ -155,7 +155,7 @@ func TestCountsChooseNamed(t *testing.T) {
 		}
 	}
 	requireMessage(t, call(t, chooseArgs(in, "--epsilon", "1", "--out", "out.csv")...),
-		cli.ExitUsage, "--per-day: not set")
+		cli.ExitUsage, "--per-day is not set")
 }
 
 // TestCountsWarnings: the summary says where all numbers are noise, and where most of them are.

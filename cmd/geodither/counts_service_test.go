@@ -91,7 +91,7 @@ http: {listen: "127.0.0.1:0"}
 	other := write(t, dir, "other.yml", strings.Replace(read(t, config), "epsilon: 1", "epsilon: 2",
 		1))
 	requireMessage(t, refused(other), cli.ExitFailed, "other settings",
-		"a further ε")
+		"counts-restart")
 	for _, c := range []struct{ before, after, words string }{
 		{"per_day: 2", "per_day: 5", "counts.per_day"},
 		{"zone: 3km, ", "", "counts.zone"},

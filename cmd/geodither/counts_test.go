@@ -215,7 +215,7 @@ func TestCountsLedger(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out.csv")
 	refused := call(t, countsArgs("--in", less, "--key-file", key, "--out", out)...)
-	requireMessage(t, refused, cli.ExitFailed, "other counts", "raise the edition by 1")
+	requireMessage(t, refused, cli.ExitFailed, "other counts", "counts-published")
 	if read(t, key+".counts") != ledger || slices.Contains(names(t, dir), "out.csv") {
 		t.Error("a refused run has left something behind")
 	}
@@ -233,15 +233,15 @@ func TestCountsLedger(t *testing.T) {
 		t.Error("the ledger has lost windows")
 	}
 	for _, c := range []struct{ flag, value, words string }{
-		{"--per-day", "4", "(per day 3)"},
-		{"--epsilon", "2", "(epsilon 1)"},
-		{"--zone", "3km", "(other zones)"},
-		{"--window", "30m", "(window of 1h0m0s)"},
-		{"--time-zone", "UTC", "(day from 2026-10-24T23:00:00.000Z to 2026-10-26T00:00:00.000Z)"},
+		{"--per-day", "4", ": per day 3 ("},
+		{"--epsilon", "2", ": epsilon 1 ("},
+		{"--zone", "3km", ": other zones ("},
+		{"--window", "30m", ": window of 1h0m0s ("},
+		{"--time-zone", "UTC", ": day from 2026-10-24T23:00:00.000Z to 2026-10-26T00:00:00.000Z ("},
 	} {
 		args := append(countsArgs("--in", in, "--key-file", key, "--out", out), c.flag, c.value)
 		requireMessage(t, call(t, args...), cli.ExitFailed,
-			"was published under edition 1", c.words, "raise the edition by 1")
+			"was published under edition 1", c.words, "counts-published")
 		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
 			t.Errorf("with %s a refused run has left something behind", c.flag)
 		}
@@ -263,7 +263,7 @@ func TestCountsLedger(t *testing.T) {
 	for _, text := range []string{"", "something else\n", ledger[:len(ledger)-9] + "\n"} {
 		write(t, dir, "other.key.counts", text)
 		requireMessage(t, call(t, countsArgs("--in", in, "--key-file", other)...), cli.ExitFailed,
-			"other.key.counts", "from a copy")
+			"other.key.counts", "counts-published")
 	}
 }
 
@@ -295,8 +295,8 @@ func TestCountsDaysOverlap(t *testing.T) {
 			r,
 			cli.ExitFailed,
 			"was published under edition 1",
-			"(day from 2026-11-10T00:00:00.000Z to 2026-11-11T00:00:00.000Z)",
-			"raise the edition by 1",
+			": day from 2026-11-10T00:00:00.000Z to 2026-11-11T00:00:00.000Z (",
+			"counts-published",
 		)
 		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
 			t.Errorf("%s: a refused run has left something behind", day)
@@ -481,9 +481,9 @@ func TestCountsUsage(t *testing.T) {
 		{append(slices.Clone(days), "--box", "0,0,1,1"), config + ": counts.zone: length"},
 		{slices.DeleteFunc(countsArgs("--in", in), func(word string) bool {
 			return word == "--zone" || word == "2km"
-		}), "--zone: not set: give the length"},
+		}), "--zone: set a square's side"},
 		{countsArgs("--in", in, "--window", "7h"), "divide a day"},
-		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has 4 windows"},
+		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has only 4 windows"},
 		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},
 		{countsArgs("--in", in, "--from", "today"), "--from"},
 		{countsArgs("--in", in, "--time-zone", "Mars"), "Mars"},
@@ -496,7 +496,7 @@ func TestCountsUsage(t *testing.T) {
 		},
 		{countsArgs("--in", in, "--edition", "0"), "edition 0"},
 		{countsArgs("--in", in, "--out", "counts.parquet"), ".csv or .ndjson"},
-		{append(countsArgs("--in", in), "--epsilon", "0"), "--epsilon: not set"},
+		{append(countsArgs("--in", in), "--epsilon", "0"), "--epsilon is not set"},
 	} {
 		requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words)
 	}

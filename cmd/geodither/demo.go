@@ -28,13 +28,10 @@ func newDemo(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole pipeline at work on a sample fleet, with nothing else installed",
-		Long: `Start an embedded broker, train a model from the shipped sample (eight Liverpool buses),
-feed the sample in faster than it happened, sanitize it, read the result back and show
-what comes out, until the sample ends or Ctrl-C. It prints the address of a web page (geodither
-explore) that follows the topic and takes releases apart, with the truth beside: all of it is open
-data or simulated, so every account of this machine may look. On a terminal the page stays until
-Ctrl-C, but not with --json. The model is trained on the very traces it is then used for, so that
-errors are smaller than on new ones.
+		Long: `Start an embedded broker, train a model from the shipped sample (eight Liverpool buses), feed the
+sample in faster than it happened, sanitize it and show what comes out. A web page takes releases
+apart, with the truth beside: all of it is open data or simulated. The model is trained on the
+traces it is then used for, so errors are smaller than on new ones.
 
 Contains public sector information licensed under the Open Government Licence v3.0.`,
 		Example: `  geodither demo

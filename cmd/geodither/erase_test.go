@@ -78,7 +78,7 @@ func TestEraseOtherKey(t *testing.T) {
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
 	r := call(t, "run", "-c", other)
 	requireWords(t, r.err, "erased users' accounts need the noise key of their erasure",
-		"1. set that key_file", "--accept=lost-account")
+		"(erased-accounts)")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}

@@ -45,7 +45,7 @@ number as CSV. Without --data the traces are those of the shipped buses.
   knn          the nearest places to a release: with check-ins these are the places of all of
                them, else synthetic ones
   adversaries  what an observer learns who knows less or more than the model: from the releases
-               so far, and from all of them (forward-backward)
+               so far, and from all of them, forward-backward
   mechanisms   all mechanisms at the same ε, each at its best δ: the error, and how many
                neighbouring cells a release tells apart
 

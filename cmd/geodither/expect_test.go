@@ -53,7 +53,7 @@ func TestModelInspectExpects(t *testing.T) {
 	requireMessage(t, call(t, release("mechanism: lattice, epsilon: 1")...),
 		cli.ExitUsage, "mechanism lattice needs delta")
 	requireMessage(t, call(t, release("mechanism: codebook, epsilon: 1, interval: 90s")...),
-		cli.ExitUsage, "whole multiple")
+		cli.ExitUsage, "no multiple")
 }
 
 // TestRunSaysWhatToExpect: a service that starts simulates what its settings are worth, before

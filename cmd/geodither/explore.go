@@ -31,32 +31,19 @@ func newExplore(std cli.Streams) *cobra.Command {
 		Use:   "explore [-c FILE] [--model FILE PATH...]",
 		Short: "Look at what the mechanism does, step by step, on a web page of this machine",
 		Long: `Serve a web page that takes a release apart: where the model expects somebody, what could be
-released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and hours
-can be turned while one looks, also two settings side by side. Further views show a day of one
-vehicle, what somebody who sees every record learns about two places, beside what Σε allows, and
-the whole fleet.
+released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and hours can
+be turned while one looks.
 
-Without files the page shows the shipped sample, eight Liverpool buses, under a model that is
-trained on them. --model and files of traces show those. The page has the truth then: it is for
-the owner of the traces alone. All noise in these views comes from a seed and is not private.
+Without files the page shows the shipped sample, eight Liverpool buses. --model and files of traces
+show those: the page has the truth then, and is for the owner of the traces alone. The noise in
+these views comes from a seed and is not private. -c follows the sanitized topic of a service, and
+knows nothing but its records, the public model and the public settings.
 
--c follows the sanitized topic of a service from its beginning, committed records only: where its
-vehicles are likely to be, and where the fleet was, window by window. The page knows nothing then
-but the records, the public model and the public settings. It reads neither the key nor the raw
-topic nor users' own models. A model that was trained without differential privacy tells about its
-traces, and the page shows its map, with a warning. Beside -c, traces that are named have the views
-above, and say that they are secret.
+The page is served at this machine alone and asks nobody else for anything. Its address has a
+random token: anybody with that address sees all of the page. --listen takes an address that other
+machines reach; there is no encryption, so prefer a tunnel such as "ssh -L".
 
---outline draws lines, areas and named points of your own on the maps: there are no map tiles.
-
-The page is served at this machine alone, everything in it comes from this binary, and it asks
-nobody else for anything. Its address has a random token, new at each start: anybody with that
-address sees all of the page, and other accounts and programs of this machine, which do not have
-it, see nothing. Keep the address to yourself. --listen takes an address that other machines reach;
-there is no encryption, so prefer a tunnel such as "ssh -L".
-
-Ctrl-C ends it. The sample contains public sector information licensed under the Open Government
-Licence v3.0.`,
+The sample contains public sector information licensed under the Open Government Licence v3.0.`,
 		Example: `  geodither explore
   geodither explore --model model.avro --in traces.csv --listen 127.0.0.1:8090
   geodither explore -c geodither.yml`,
@@ -123,11 +110,9 @@ func (f *exploreFlags) truth(
 	case !named && f.model == "":
 		return explore.SampleTruth()
 	case !named:
-		return nil, cli.Usagef("name the traces to look at with --in, or leave --model out to " +
-			"look at the shipped buses")
+		return nil, cli.Usagef("name the traces with --in, or leave --model out")
 	case f.model == "":
-		return nil, cli.Usagef("name the model of the traces with --model; make one with " +
-			"\"geodither train\"")
+		return nil, cli.Usagef("name the model of the traces with --model")
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("reading the model and the traces", nil)
@@ -174,7 +159,7 @@ func (f *exploreFlags) public(
 		return nil, cli.Usagef("%s names no sanitized topic: set topics.sanitized",
 			f.settings.Path)
 	case c.Model == "" && c.Models == "":
-		return nil, cli.Usagef("%s names no model: set model or models", f.settings.Path)
+		return nil, cli.Usagef("%s: set model or models", f.settings.Path)
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("reading the model", nil)

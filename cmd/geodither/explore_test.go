@@ -94,7 +94,7 @@ func TestExplore(t *testing.T) {
 		{[]string{traces}, 2, "--model"},
 		{[]string{"--listen", "here"}, 2, "HOST:PORT"},
 		{[]string{"--outline", broken}, 2, "GeoJSON"},
-		{[]string{"--outline", swapped}, 2, "longitude first"},
+		{[]string{"--outline", swapped}, 2, "(outline-form)"},
 		{[]string{"--outline", filepath.Join(dir, "none.json")}, 2, "none.json"},
 		{[]string{"--model", broken, traces}, 1, "broken.avro"},
 		{[]string{"--model", filepath.Join(dir, "none.avro"), traces}, 1, "none.avro"},

@@ -34,18 +34,13 @@ func newInput(std cli.Streams) *cobra.Command {
 	test := &cobra.Command{
 		Use:   "test -c FILE MESSAGES...",
 		Short: "Print the fixes that a config reads from sample messages",
-		Long: `Read sample messages as "geodither run" would with a config, and print what became of each: the
-fix, or why it would be refused (schemas/REASONS.md) or skipped. No broker is needed. The output
-holds places: run it where you may see them.
+		Long: `Read sample messages as "geodither run" would with a config, and print what became of each: the fix,
+or why it would be refused or skipped. No broker is needed. The output holds places.
 
-A .jsonl or .ndjson file, and - for standard input, has one message a line. Any other file is one
-message as it is: JSON, Avro, protobuf, or a registry's framing, for which the command asks the
-registry of the config. A message's key is in a file of the same name with .key behind it or, with
---keys, before a tab in the message's line; there, null stands for no key and for no value (a
-tombstone), as Kafka's own tools print them. Messages without a key are not checked for it.
-
-Messages count as if they were written to Kafka now. If the config's model is there, the command
-says whether fixes lie on its map. It fails if a fix is refused.`,
+A .jsonl or .ndjson file, and - for standard input, has one message a line; any other file is one
+message as it is. A message's key is in a file of the same name with .key behind it or, with --keys,
+before a tab in the message's line; there, null stands for no key and for no value. Messages without
+a key are not checked for it. The command fails if a fix is refused.`,
 		Example: `  geodither input test -c geodither.yml messages.jsonl
   kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
     --property print.key=true | geodither input test -c geodither.yml --keys -`,
@@ -170,8 +165,7 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 		if keys {
 			var found bool
 			if key, value, found = bytes.Cut(value, []byte("\t")); !found {
-				return fmt.Errorf("%s: there is no tab between a key and its message; leave out "+
-					"--keys, or print keys with the messages", where)
+				return fmt.Errorf("%s: no tab between a key and its message", where)
 			}
 		}
 		value = bytes.TrimSpace(value)
@@ -186,7 +180,7 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s:%d: %w; no message of a service is longer than %s", name, n, err,
+		return fmt.Errorf("%s:%d: %w; messages are at most %s", name, n, err,
 			cli.ByteSize(schemas.MaxTreeBytes))
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestWrongInput(t *testing.T) {
 		name, section string
 		words         []string
 	}{
-		{"preset", " {preset: telsa}", []string{`input: preset "telsa" is unknown`, "traccar"}},
+		{"preset", " {preset: telsa}", []string{`input: preset "telsa": choose`, "traccar"}},
 		{"no unit", change(", unit: s", ""), []string{
 			"input: timestamp: unit is missing", "s, ms, us, ns or rfc3339",
 		}},
@@ -106,13 +106,13 @@ func TestWrongInput(t *testing.T) {
 		}},
 		{"path", change("pos.lat", "pos..lat"), []string{"input: latitude:", "empty name"}},
 		{"index", change("pos.lat", "pos[first]"), []string{
-			"input: latitude:", "neither a number nor name=value",
+			"input: latitude:", "without a number or name=value",
 		}},
 		{"rule", change(", equals: true", ""), []string{
-			"input: where, rule 1: write one of equals, not_equals and exists",
+			"input: where, rule 1: write equals, not_equals or exists",
 		}},
 		{"rule with a list", change("equals: true", "equals: [true]"), []string{
-			"input: where, rule 1", "a text, a number, true or false",
+			"input: where, rule 1", "text, number or boolean",
 		}},
 		{"rule's key", change("equals: true", "equal: true"), []string{`unknown key "equal"`}},
 		{"user", change("user: {path: $.vehicle.id}", "user: {from: vin}"), []string{
@@ -131,7 +131,7 @@ func TestWrongInput(t *testing.T) {
 			"input: key: json has many spellings", `json:{"id":*}`,
 		}},
 		{"no spelling", change("key: json", `key: 'json:{"id":7}'`), []string{
-			"input: key: after json: write a key of yours with one *",
+			"input: key: after json: write a key with one *",
 		}},
 		{"key check", change("key_check: off", "key_check: never"), []string{
 			`input: key_check: "never" is unknown`, "on or off",
@@ -147,11 +147,11 @@ func TestWrongInput(t *testing.T) {
 	}
 	both := strings.Replace(complete, "outside: clamp", "outside: clamp, preset: traccar", 1)
 	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", both)), cli.ExitUsage,
-		"encoding.raw and the mapping under input exclude each other", "remove encoding.raw")
+		"encoding.raw and the section input exclude each other", "set input.format")
 
 	r := call(t, "produce", "-c", write(t, dir, "mapped.yml", withInput(t, " {preset: traccar}")),
 		"--in", "traces.csv")
-	requireMessage(t, r, cli.ExitUsage, "schemas/raw.avsc", "--topic")
+	requireMessage(t, r, cli.ExitUsage, "does not write")
 }
 
 // TestDocumentedInput: the examples of schemas/RECORDS.md are mappings, one for each preset at

@@ -133,7 +133,7 @@ log: {level: debug}
 	})
 	eventually(t, "the late fix", func() bool {
 		return strings.Contains(call(t, "consume", "-c", config, "--topic", "g-dead-letters").err,
-			"read it with --dead-letters")
+			"(--dead-letters)")
 	})
 	if code := service.stop(t); code != cli.ExitDone ||
 		strings.Contains(service.log.String(), "level=ERROR") {

@@ -91,28 +91,21 @@ func newKeyExport(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export (--until DAY | --pseudonym) FILE",
 		Short: "Write a part of the key to FILE: without the past, or for pseudonyms only",
-		Long: `Write a part of a key to a new FILE, readable by its owner only. An existing file is never
-overwritten, and the key that is read stays as it is.
+		Long: `Write a part of a key to a new FILE, readable by its owner only.
 
---until DAY leaves out the noise of every day before DAY. DAY itself, which must have begun, is the
-first day in FILE. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
-nobody can compute the noise of the earlier days. Everything else can be computed: a service goes
-on with FILE under the same fingerprint, pseudonyms and model ids, without --accept=settings. To
-make sure that nobody can take the noise off what was published before DAY, whatever is stolen
-later:
+--until DAY leaves out the noise of every day before DAY, in UTC. A service goes on with FILE as
+before. To make sure that nobody can take the noise off what was published before DAY, whatever is
+stolen later:
 
   1. export FILE, with a DAY that leaves room for fixes that come late;
   2. stop all instances cleanly, replace the old file with FILE, and start them again;
   3. destroy every copy of the old file, also those in backups and in GEODITHER_KEY.
 
-This cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
-key_destroyed, which spends nothing. "replay" and "state verify" compute states from the first
-record on, so they are refused for releases of destroyed days.
+This cannot be undone. A fix of a destroyed day that still comes is refused, and so are "replay" and
+"state verify" for releases of destroyed days.
 
---pseudonym leaves out everything that "geodither key pseudonym" does not need: anybody with FILE
-can tell which user a pseudonym is, and cannot take the noise off anything.
-
-Both can be exported from a whole key, and from a file that --until has written.`,
+--pseudonym leaves out all that "geodither key pseudonym" does not need: with FILE anybody can tell
+which user a pseudonym is, and nobody can take the noise off.`,
 		Example: `  geodither key export --key-file noise.key --until 2026-11-01 noise-november.key
   geodither key export --key-file noise.key --pseudonym pseudonyms.key`,
 		Args: cli.OneFile("file"),
@@ -129,7 +122,7 @@ Both can be exported from a whole key, and from a file that --until has written.
 
 func (f *keyExportFlags) run(path string, std cli.Streams) error {
 	if (f.until != "") == f.pseudonym {
-		return cli.Usagef("say what to export: either --until DAY or --pseudonym")
+		return cli.Usagef("export either --until DAY or --pseudonym")
 	}
 	var day noise.Day
 	var err error
@@ -138,8 +131,7 @@ func (f *keyExportFlags) run(path string, std cli.Streams) error {
 			return cli.Usagef("--until: %w", err)
 		}
 		if today := noise.DayAt(time.Now().UnixMilli()); day > today {
-			return cli.Usagef("--until: %v is still to come, and today is %v in UTC: a service "+
-				"would refuse every fix until then. Choose a day that has begun", day, today)
+			return cli.Usagef("--until: %v is still to come: today is %v in UTC", day, today)
 		}
 	}
 	key, err := f.read()
@@ -173,8 +165,7 @@ func (f *keyExportFlags) read() (noise.Key, error) {
 		return files.ReadKey(f.keyFile)
 	}
 	if os.Getenv(files.KeyVariable) == "" {
-		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s",
-			files.KeyVariable)
+		return noise.Key{}, fmt.Errorf("name the file of the key, or set %s", files.KeyVariable)
 	}
 	return files.LoadKey("")
 }

@@ -120,7 +120,7 @@ func TestChecksOfKeys(t *testing.T) {
 			from(today - 2), path, "", config.OK,
 			"from " + (today - 2).String() + " on",
 		},
-		"future":      {from(today + 3), path, "", config.Failure, "a day that has begun"},
+		"future":      {from(today + 3), path, "", config.Failure, "key-file"},
 		"environment": {noise.NewKey(), "", "x", config.OK, "in the environment"},
 		"seed 0":      {noise.KeyFromSeed(0), path, "", config.Failure, "small seed"},
 		"seed 65536":  {noise.KeyFromSeed(65536), path, "", config.Failure, "small seed"},
@@ -156,7 +156,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	} {
 		write(t, dir, "noise.key", text)
 		r := call(t, "run", "-c", config)
-		requireMessage(t, r, cli.ExitUsage, "small seed", "key new")
+		requireMessage(t, r, cli.ExitUsage, "small seed", "key-file")
 		if strings.Contains(r.err, strings.Fields(text)[len(strings.Fields(text))-1]) {
 			t.Errorf("%s: the error repeats the key", name)
 		}
@@ -167,13 +167,13 @@ func TestRunRefusesSeeds(t *testing.T) {
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
 	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(),
-		"a day that has begun")
+		"still to come")
 	secret := noise.NewKey().Reveal()
 	t.Setenv(files.KeyVariable, secret)
 	for _, command := range []string{"run", "statement"} {
 		r := call(t, command, "-c", config)
 		if requireWords(t, r.err, "GEODITHER_KEY holds another key than",
-			"unset the variable, or leave key_file out"); r.code == cli.ExitDone ||
+			"unset the one"); r.code == cli.ExitDone ||
 			strings.Contains(r.err, secret) {
 			t.Errorf("%s ends with %d: %s", command, r.code, r.err)
 		}

@@ -53,19 +53,14 @@ func newModelInspect(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Print what a model holds, what is suspicious about it, and what to expect of it",
-		Long: `Print what a model file holds, how it was made, what any reader of it may learn about the traces
-behind it, and how well it predicts users that it was not trained on, if "geodither model fit"
-has measured that. The command fails for a damaged file.
+		Long: `Print what a model file holds, how it was made, what its readers may learn about the traces behind
+it, and how well it predicts others, if "geodither model fit" has measured that. A model is
+suspicious if releases under it will probably disappoint; --strict makes that a failure.
 
-A model is suspicious if releases under it will probably disappoint: rows that are too sure of
-themselves, a step that does not suit the cells, drift far from δ on users held out, or a model
-learned from a few people. --strict makes that a failure.
-
-With -c the command also simulates tracks that move as the model says, and prints
-what to expect of releases: the error of the release and of the estimate, and beside them the
-error of an estimate that sees no release (blind); the size |ΔX| of the location sets, or with
-codebook how many cells are possible before a release; and the ε that a user spends in an hour
-and a day. Real people move otherwise: "geodither sanitize" measures the same on traces.`,
+With -c the command also simulates tracks, and prints what to expect of releases: the errors of
+release and estimate, beside an estimate that sees no release (blind); how many cells are possible;
+and the ε that a user spends in an hour and a day. Real people move otherwise: "geodither sanitize"
+measures the same on traces.`,
 		Example: `  geodither model inspect model.avro
   geodither model inspect -c geodither.yml model.avro
   geodither model inspect --json --strict model.avro`,
@@ -142,28 +137,17 @@ func newModelFit(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit MODEL PATH...",
 		Short: "Measure how well a model predicts users that it has not seen",
-		Long: `Measure how well a model predicts users that it has not seen. A model predicts the users that it
-was trained on too well, so their figures would flatter it.
+		Long: `Measure how well a model predicts users that it has not seen. Give traces of other users than those
+it was trained on. Or give the very traces that it was trained on, with --held-out: the command
+then trains a second model without some of the users, and measures on them.
 
-Give traces of other users than those that the model was trained on. Or give the very traces that
-it was trained on, with --held-out: the command checks that the traces give the model, trains a
-second model with the same options and without some of the users, and measures how well it
-predicts these users.
+Drift is the share of releases whose true cell lies outside the location set, under lattice at
+ε = 1 and δ = 0.01: far above δ, the model is too sure; far below, too unsure. Intervals are over
+users. The same traces give the same figures.
 
-The filter goes through every stretch without a gap, with a release in each step by the mechanism
-lattice at ε = 1 and δ = 0.01, whatever the service uses: codebook has no location set, so no drift.
-The places between fixes are those that the model's training took. Drift is the share of releases
-whose true cell lies outside the location set: far above δ, the model is too sure; far below, too
-unsure. Intervals are over users, since the steps of one user depend on each other. At most 20,000
-steps are measured, taken evenly from users and of none more than of all others together, in
-stretches of at least 60 steps where enough users have such. The same traces give the same figures.
-
-The command prints figures over all measured users, and no name or place. The figures of one user
-are that person's all the same, and those of a few users tell about these few: keep them as you
-keep the traces. --write stores the fit in the model's file, where every reader of the model sees
-it, so it is refused for few users: it takes at least five users to measure and five others.
-
-A model that was trained with differential privacy can be measured on traces of other users only.`,
+The figures of a few users tell about these few: keep them as you keep the traces. --write stores
+the fit in the model's file, where every reader sees it, so it takes at least five users to measure
+and five others.`,
 		Example: `  geodither model fit model.avro --in other-users.csv
   geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 0.1
   geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 20 --write
@@ -227,8 +211,7 @@ func (o fitOptions) Validate() error {
 		return cli.Usage(err)
 	}
 	if o.Write && o.HeldOut == "" {
-		return cli.Usagef("--write stores how well the model's training predicts users held out: " +
-			"say whom with --held-out, such as --held-out 0.1")
+		return cli.Usagef("--write needs --held-out, such as --held-out 0.1")
 	}
 	return nil
 }
@@ -303,13 +286,12 @@ func (m *fitMeasurement) others() (*mobility.Fit, error) {
 // refuses a private model: figures of its own users would tell about them what no ε covers.
 func (m *fitMeasurement) heldOut() (*mobility.Fit, error) {
 	if m.model.Provenance.Privacy != nil {
-		return nil, errors.New("the model was trained with differential privacy, which does not " +
-			"cover figures of its users: measure it on traces of other people, without --held-out")
+		return nil, errors.New("the model was trained with differential privacy, which covers no " +
+			"figures of its users (held-out)")
 	}
 	options, err := train.OptionsOf(m.model)
 	if err != nil {
-		return nil, fmt.Errorf("%w: train it again, or measure it on traces of other people, "+
-			"without --held-out", err)
+		return nil, fmt.Errorf("%w (held-out)", err)
 	}
 	trainer, err := m.read(options)
 	if err != nil {
@@ -326,7 +308,7 @@ func (m *fitMeasurement) heldOut() (*mobility.Fit, error) {
 	m.bar.Phase("holding out", nil)
 	second, _, err := trainer.Without(held).FinishWithProgress(m.bar.Reporter(m.ctx, ""))
 	if err != nil {
-		return nil, fmt.Errorf("a model without the users held out: %w", err)
+		return nil, fmt.Errorf("a model without those held out: %w", err)
 	}
 	measured, err := m.measure(second, tracks, o)
 	if err != nil {
@@ -356,7 +338,7 @@ func (m *fitMeasurement) measure(
 	m.bar.Phase("measuring", nil)
 	measured, err := trial.MeasureFit(model, tracks, o)
 	if errors.Is(err, trial.ErrNoTracks) {
-		return nil, fmt.Errorf("%w; and see that the traces lie in the model's box", err)
+		return nil, fmt.Errorf("%w; do the traces lie in the model's box?", err)
 	}
 	return &measured, err
 }
@@ -366,9 +348,8 @@ func (m *fitMeasurement) requireTraces(trainer *train.Trainer) error {
 	m.bar.Phase("training", nil)
 	again, _, err := trainer.FinishWithProgress(m.bar.Reporter(m.ctx, ""))
 	if err == nil && again.ID() != m.model.ID() {
-		return fmt.Errorf("training on these traces gives model %s and not %s: give all traces "+
-			"that it was trained on and no others, or leave --held-out out", again.ID(),
-			m.model.ID())
+		return fmt.Errorf("training on these traces gives model %s and not %s (held-out)",
+			again.ID(), m.model.ID())
 	}
 	return err
 }
@@ -430,8 +411,7 @@ func holding(who string, trainer *train.Trainer) (string, func(user string) bool
 		number = math.Round(number * float64(len(users)))
 	}
 	if number != math.Trunc(number) {
-		return "", nil, cli.Usagef("--held-out %s is no number of users, no share below 1 and no "+
-			"file", who)
+		return "", nil, cli.Usagef("--held-out %s is no number, share or file", who)
 	}
 	held := 0
 	for i, user := range users {
@@ -440,9 +420,8 @@ func holding(who string, trainer *train.Trainer) (string, func(user string) bool
 		}
 	}
 	if held < 1 || held >= len(users) {
-		return "", nil, cli.Usagef("--held-out %s: of the traces' %d users %d would be held out; "+
-			"there must be one at least to try the model on, and one to train it on", who,
-			len(users), held)
+		return "", nil, cli.Usagef("--held-out %s: of the traces' %d users %d would be held out "+
+			"(held-out)", who, len(users), held)
 	}
 	return fmt.Sprintf("%d of %d users held out", held, len(users)),
 		func(user string) bool { return set[user] }, nil

@@ -145,11 +145,11 @@ func TestModelFitRebuilds(t *testing.T) {
 	others := write(t, dir, "others.csv", servicetest.TownCSV(crowd()[35:]))
 	r := call(t, "model", "fit", model, "--in", others, "--held-out", "6", "--write")
 	requireMessage(t, r, cli.ExitFailed, "training on these traces gives model ",
-		"give all traces that it was trained on")
+		"(held-out)")
 	untold := changedModel(t, model, "untold.avro",
 		func(m *mobility.Model) { m.Provenance.Options = "kernel_radius=5" })
 	requireMessage(t, call(t, "model", "fit", untold, "--in", in, "--held-out", "6"),
-		cli.ExitFailed, "does not tell its training options", "train it again")
+		cli.ExitFailed, "lacks its training options", "(held-out)")
 	if read(t, model) != before {
 		t.Error("a refused measurement has changed the model's file")
 	}
@@ -198,7 +198,7 @@ func TestModelFitKeepsPrivacy(t *testing.T) {
 	} {
 		r := call(t, append([]string{"model", "fit", model, "--in", in}, what...)...)
 		requireMessage(t, r, cli.ExitFailed, "trained with differential privacy",
-			"traces of other people")
+			"(held-out)")
 	}
 	if fit, _ := storedFit(t, model); fit != nil {
 		t.Errorf("a private model has the fit %+v", fit)

@@ -130,8 +130,7 @@ func (f *produceFlags) source(
 	case s.vehicles < 0 || s.steps < 0:
 		return nil, nil, cli.Usagef("--simulate and --steps must not be negative")
 	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return nil, nil, cli.Usagef(
-			"--model and --steps belong to --simulate VEHICLES, which is missing")
+		return nil, nil, cli.Usagef("--model and --steps belong to --simulate VEHICLES")
 	case s.vehicles == 0:
 		reader, err := f.input.Open(ctx, args, stdin)
 		if err != nil {
@@ -141,7 +140,7 @@ func (f *produceFlags) source(
 	case files:
 		return nil, nil, cli.Usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return nil, nil, cli.Usagef("--simulate needs a --model that says how the vehicles move")
+		return nil, nil, cli.Usagef("--simulate needs a --model")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {

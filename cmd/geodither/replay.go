@@ -29,28 +29,21 @@ func newReplay(std cli.Streams) *cobra.Command {
 		Use:   "replay -c FILE --output-topic TOPIC",
 		Short: "Release a range of the raw topic once more, into another topic",
 		Long: `Run a range of the raw topic through the mechanism once more, exactly once, into another topic.
-The replay has a group, a changelog and a state folder of its own, and ends by itself. To share
-the work, start the same command several times, each with a config that has another state_dir. After
-an interruption, run it again: it goes on where it was.
-
 With the same key, model and config the records are those of the first release, byte for byte, and
-cost no ε. They cost none either where only publish.release differs. If
-anything else differs (a setting, raw records that retention has removed, fixes that the service
-has not released yet), this would be a second release of the same fixes. The command then refuses,
-says why and what it would cost, and goes on only with --spend-again. The records show it too:
-their mechanism is "codebook (second release)".
+cost no ε.
 
-The config bounds that cost: by its lifetime budget, or else by its budget, which start at 0 in a
-replay. Without a budget nothing bounds it. Records before --from are processed for the states, so
-that they count too.
+If anything else differs, or raw records are missing, this would be a second release of the same
+fixes. The command then refuses, says why and what it would cost, and goes on only with
+--spend-again. The config bounds the cost: by its lifetime budget, or else by its budget, which
+start at 0 in a replay. Without a budget nothing bounds it.
 
---dry-run prints the plan, writes nothing to Kafka and creates no topic. Its exit code is 1 if the
-replay would be refused.
+--from and --to are an offset, the same in each partition, or a time, compared with the Kafka
+timestamps of the raw records. Records before --from are processed for the states, and not
+published. --dry-run prints the plan; its exit code is 1 if the replay would be refused.
 
---from and --to are an offset, the same in each partition, or a time such as
-2026-11-21T08:00:00Z, compared with the Kafka timestamps of the raw records. The record at --from
-is in the range, the record at --to is not. Without them the range is all that the service has
-processed. Records before --from are processed for the states, and not published.`,
+After an interruption, run the command again: it goes on where it was. To share the work, start it
+several times, each with a state_dir of its own. With smooth or topics.smoothed in the config it
+also smooths the output.`,
 		Example: `  geodither replay -c geodither.yml --output-topic fleet.again --dry-run
   geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z \
     --output-topic fleet.friday`,
@@ -95,7 +88,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	case err != nil:
 		return refused(err)
 	case !plan.Done:
-		return errors.New("interrupted: run the same command again and it goes on where it was")
+		return errors.New("interrupted: the same command goes on where it was")
 	}
 	return f.print(std.Out, plan)
 }
@@ -119,7 +112,7 @@ func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.
 // refused says what to do about a second release.
 func refused(err error) error {
 	if errors.Is(err, replay.ErrSpend) {
-		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
+		return fmt.Errorf("%w; accept that with --spend-again", err)
 	}
 	return err
 }

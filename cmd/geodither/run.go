@@ -26,12 +26,9 @@ func newRun(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run the service: raw topic in, sanitized topic out",
-		Long: `Run one instance of the service until SIGTERM or Ctrl-C. Start more instances with the
-same config (each with its own state_dir) to share the partitions.
-
-An interrupted instance finishes or aborts its transaction and leaves the group. A
-killed one loses nothing and repeats nothing: the instance that gets its partitions restores the
-states from the changelog and goes on at the committed offset.
+		Long: `Run one instance of the service until SIGTERM or Ctrl-C. Start more instances with the same config
+(each with its own state_dir) to share the partitions. A killed instance loses nothing and repeats
+nothing: the next owner of its partitions goes on at the committed offset.
 
 Keys of the config; deploy/geodither.yml is a complete one that explains each of them:
 ` + config.Keys() + `
@@ -96,7 +93,7 @@ func (a acceptances) accept(names []string) error {
 	for _, name := range names {
 		on := a[name]
 		if on == nil {
-			return cli.Usagef("--accept %s: nothing has that name: choose of %s", name,
+			return cli.Usagef("--accept %s is unknown: choose of %s", name,
 				strings.Join(slices.Sorted(maps.Keys(a)), ", "))
 		}
 		*on = true

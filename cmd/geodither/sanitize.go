@@ -36,45 +36,22 @@ func newSanitize(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sanitize {-c FILE | --model FILE --epsilon E} PATH...",
 		Short: "Sanitize trace files, without Kafka",
-		Long: `Sanitize trace files by the same code as the service. Each fix gives a sanitized record, in
-the order of the input, unless a setting of the release leaves it out. All cores work, each on
-the fixes of another user. The command reads ahead until there is work for all of them: 262,144
-fixes at most, which take 120 MB. It takes over 512 fixes at a time, so the records of a slow
-pipe come late. Fixes that the service refuses are left out and counted, and so are bad lines:
-late fixes, fixes further than one cell outside the map, at exactly 0, 0, and at or before
-1980-01-06T00:00:00Z, which devices without a fix report. So are fixes that are dated later than
-the start of the run by more than max_ahead, two minutes by default: no correct clock writes them,
-and each would make all earlier fixes of its user late. A key file without the noise of past days
-("geodither key export") refuses the fixes of those days.
+		Long: `Sanitize trace files by the code of the service: each fix gives a sanitized record, in the order of
+the input, unless a setting leaves it out. Fixes that the service refuses are left out and counted.
 
--c takes the settings of a service: its models, "release", "publish", "input" and max_ahead. Its
-key and its topics are not read. With a schedule of models each fix uses the newest model that
-starts at or before the beginning of the fix's step.
+-c takes the settings of a service, but not its key and topics. Without a config the mechanism is
+codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no proof: they are
+for experiments, and each record is marked.
 
-Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
-is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
-lattice with a small --delta, such as 0.01, tells near places of its location set apart less
-than far ones, with a larger error. The mechanisms of the paper (pim, knorm, laplace,
-laplace-tight) have no proof and are for experiments: this command takes them, with a warning
-and with "experiment, not proved" in each record, and "geodither run" refuses them.
-
-Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
-makes a run repeatable, except that a fix which was dated later than now may be accepted in a later
-run. It stays as secret as the traces. A seed makes it repeatable too and
-protects nothing: anybody who guesses it takes the noise off every record. It is for experiments
-on places that are no secret. The mechanism of its records is
-"codebook (seeded, not private)".
+A key file makes a run repeatable and stays as secret as the traces. Without it the noise has a
+fresh key, which is forgotten. A seed protects nothing: anybody who guesses it takes the noise off.
 
 A budget holds within one run, in which every user starts at 0: files of one period belong into one
-run. Neither another run nor a service with the same key and users knows of it, and their ε add. The
-same key and settings give the same files the same bytes again, at no further ε.
+run.
 
-At the end the errors of the run go to the standard error stream, with what it cost in ε and
-what that means in metres. They are aggregates, but they come from the truth: keep them on
-the trusted side. --report writes them to a file that only its owner may read, and also measures
-the error of an estimate that sees no release (blind). A release that does not beat it is worth
-nothing. It also measures what the same records show of the past, as "geodither smooth" computes it:
-one release interval later, and when all records are there. An attacker can compute the same.`,
+At the end the errors of the run, its cost in ε and what that means in metres go to the standard
+error stream. --report also writes them to a file, with the error of an estimate that sees no
+release (blind) and of later smoothing. They come from the truth: keep them on the trusted side.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |
@@ -186,8 +163,7 @@ func (f *sanitizeFlags) read(
 		c.Model, c.Models = f.model, ""
 	}
 	if c.Model == "" && c.Models == "" {
-		return s, cli.Usagef("name a model, --model FILE, or a config with one, -c FILE; " +
-			"make a model with \"geodither train\"")
+		return s, cli.Usagef("name a model: --model FILE, or -c FILE")
 	}
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
 	bar := cli.NewProgress(log, nil)

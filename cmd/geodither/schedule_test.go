@@ -35,7 +35,7 @@ func TestScheduleFaults(t *testing.T) {
 		"# nothing\n":   {"lists no model"},
 		"model: a.avro": {"a list"},
 		"- model: model.avro\n- model: b\n\tstart: 2023-11-14T22:34:00Z": {
-			"line 3: a tab indents", "replace each tab with spaces",
+			"line 3: a tab indents", "takes spaces",
 		},
 		"- modle: model.avro":           {`unknown key "modle"`, "did you mean model"},
 		"- start: 2023-11-14T22:34:00Z": {"version 1", "name a model file"},

@@ -23,10 +23,8 @@ func newSchemas(std cli.Streams) *cobra.Command {
 	cmd.AddCommand(onConfig(&cobra.Command{
 		Use:   "register -c FILE",
 		Short: "Register the schemas where they are missing",
-		Long: `Make the schemas of sanitized records, dead letters and counts versions of the subjects
-TOPIC-value in the schema registry of a config, where they are none yet. "geodither run" needs them
-there with encoding.sanitized: avro_registry, and makes them itself where the registry lets it.
-"geodither doctor" says whether the registry has them, and whether it would take them.`,
+		Long: `Register the schemas of sanitized records, dead letters and counts in the schema registry of a
+config, as subjects TOPIC-value. "geodither run" makes them itself where the registry lets it.`,
 		Example: "  geodither schemas register -c geodither.yml",
 	}, func(ctx context.Context, path string) error { return registerSchemas(ctx, std, path) }))
 	return cmd

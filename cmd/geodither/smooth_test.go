@@ -302,7 +302,7 @@ func TestReportLooksBack(t *testing.T) {
 			requireMessage(t, call(t, "smooth", "-c", wrong, "--in", jsonFile, "--out", out),
 				1, "do not follow", "publish.estimate")
 			mode := write(t, dir, "mode.yml", strings.Replace(text, "median", "mode", 1))
-			requireMessage(t, call(t, "config", "lint", "-c", mode), 2, "geometric median")
+			requireMessage(t, call(t, "config", "lint", "-c", mode), 2, "write mean or median")
 			if p := said.Estimate; p.Median >= mean.Median || p.RMS <= mean.RMS {
 				t.Errorf("the median is off by %+v, the mean by %+v", p, mean)
 			}

@@ -45,25 +45,17 @@ func newStateVerify(std cli.Streams) *cobra.Command {
 		Short: "Recompute everything from the raw topic and compare",
 		Long: `Recompute from the raw topic what the service has committed, and compare: sanitized records and
 dead letters byte for byte and in order, none missing and none twice; each user's state; and the
-offset of the group. The command also checks that no aborted or open transaction has shown another
-release of a fix to readers of uncommitted data. Where the config has counts, it counts the raw
-topic again, and compares every window that is published.
+offset of the group. Where the config has counts, compare every published window too.
 
-It needs the service's own config with the same key, and writes nothing to Kafka. It may run beside
-the service: it compares everything that was committed when it began, and later records as far as it
-sees them. The recomputed states, which are private, lie in a temporary folder while it works. If
-it is killed they stay there until the next verification removes them.
+It needs the service's own config with the same key, writes nothing to Kafka, and may run beside
+the service. The recomputed states, which are private, lie in a temporary folder while it works.
 
-After an accepted loss of the account (--accept=lost-account), and after a reset of everything, the
-command finds differences, because states and releases started again. After a change of settings, it
-verifies everything if the current settings give the committed results, as after a change of
-topics.partitioner. Otherwise it compares only users who came later. Earlier records that dead
-letters show as refused for their partition are taken as refused, if one partitioner refuses
-exactly these.
+After an accepted loss of the account and after a reset of everything the command finds
+differences, because states and releases started again. After a change of settings it compares only
+what the current settings can give.
 
-Exit code 0 means that everything was verified and is equal. It is 1 if anything differs, and also
-if a part could not be compared; the report says why. It names offsets, never a user or a place, and
-ends with the verdict.`,
+Exit code 0 means that everything was verified and is equal; 1, that something differs or could not
+be compared. The report names offsets, never a user or a place.`,
 		Example: `  geodither state verify -c geodither.yml
   geodither state verify -c geodither.yml --json | jq .verified`,
 		Args: cli.NoArgs,
@@ -255,15 +247,13 @@ func verdict(report verify.Report) error {
 	}
 	switch c := report.Counts; {
 	case len(different) > 0:
-		return fmt.Errorf("violations in partition %s: after --accept=lost-account or a reset of "+
-			"everything that is to be expected; else keep the topics as they are, and report it",
+		return fmt.Errorf("violations in partition %s (verify-differs)",
 			strings.Join(different, ", "))
 	case c != nil && c.ViolationCount > 0:
-		return errors.New("the counts differ from what the raw topic gives: if the log has " +
-			"fixes_late, clocks have differed; else keep the topics as they are, and report it")
+		return errors.New("the counts differ from what the raw topic gives (counts-differ)")
 	case c != nil && !c.Verified:
 		open = append(open, "counts")
 	}
-	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in %s: "+
-		"the report says why", strings.Join(open, ", "))
+	return fmt.Errorf("not everything could be verified, in %s: the report says why",
+		strings.Join(open, ", "))
 }

@@ -197,7 +197,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	m.copy("town.sanitized", 3, 0, 3, nil)
 	config := m.configure(t, "town")
 	requireWords(t, call(t, "run", "-c", config).err, "made again",
-		"rebuild-changelog --from")
+		"(raw-remade)")
 	move := []string{"state", "rebuild-changelog", "-c", config, "--from"}
 	requireMessage(t, call(t, append(move, "committed")...), cli.ExitFailed, "has no offset")
 	requireMessage(t, call(t, append(move, "99")...), cli.ExitFailed, "is not between")
@@ -246,7 +246,7 @@ func TestMoveWithoutTheEnd(t *testing.T) {
 	config := m.configure(t, "town")
 	move := []string{"state", "rebuild-changelog", "-c", config, "--from"}
 	r := call(t, append(move, "2023-11-14T23:00:00Z")...)
-	requireMessage(t, r, cli.ExitFailed, "not stopped cleanly", "--from earliest")
+	requireMessage(t, r, cli.ExitFailed, "is missing", "--from earliest")
 	where := "earliest"
 	for _, until := range regexp.MustCompile(`earliest or (\S+)`).FindAllStringSubmatch(r.err, -1) {
 		// The first of these times is good in all partitions that have one.

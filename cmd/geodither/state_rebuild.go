@@ -21,40 +21,21 @@ func newStateRebuild(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebuild-changelog -c FILE [--from WHERE | FOLDER...]",
 		Short: "Write a lost changelog, or its lost end, back from intact state folders",
-		Long: `Write a changelog that was deleted, emptied or made again, or that has lost its end, back from the
-state folders of the service's instances. The changelog holds every user's state and account of ε.
-A state folder is a copy of the partitions that its instance had.
+		Long: `Write a changelog that was deleted, made again, or has lost its end, back from the state folders of
+the service's instances. It holds every user's account of ε.
 
-Stop all instances first, and name the state folder of every instance. Without any, the command
-takes the state_dir of the config. For each partition it takes the folder whose states are those at
-the committed offset of the group, or else the newest states that there are: also those of a
-changelog that has lost its end. It refuses while the group has members. A missing topic is created.
+Stop all instances first, and name the state folder of each; without any, the command takes the
+state_dir of the config. It takes the states at the group's offset, or else the newest. If these
+lag behind, the service processes the raw records in between again and publishes nothing of that:
+the raw topic must still hold them, and settings and key must be those of then. A folder that is
+older than an erasure brings the person back: erase again before you start the service. Prove the
+result with "geodither state verify".
 
-The newest states may lag behind the group: an instance that was killed had not written what it
-applied in the half minute before. The service then processes the raw records in between again, and
-publishes nothing of that: it was published before. For that the raw topic must still hold them, and
-the settings and the key must be those that were in force; otherwise the command refuses. If the
-records are gone and no folder has newer states, set the offset of the group back to the states,
-and start once with --accept=lost-records: what users have spent since then is lost.
-
-Partitions that lack nothing stay as they are, so the command can be repeated. It reads the store/
-of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder of its own.
-
-The command cannot tell whether a folder is older than an erasure ("geodither erase"). Such a folder
-brings the person back: do not use it, or erase again before you start the service.
-
-Prove what was written with "geodither state verify" before you start the service again.
-
-With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has copied
-the topics, or in place of one that was made again. topics.changelog names the copy, which must be
-whole, have as many partitions as the raw topic, and begin at offset 0. The states stay as they are.
-WHERE says at which raw records the service goes on: a time, earliest, or committed, which is the
-offset that the group has, because the mirror translates offsets or somebody has set them. A record
-that was processed already does no harm: its fix is late, or repeats the user's last release at no
-cost. Stop the service of the old cluster with SIGTERM and let the mirror finish first. The
-command refuses a WHERE behind releases that the copy may lack, as after a kill. It cannot see
-whether the old service runs: two at a time give each user two budgets. "state verify" cannot prove
-a changelog that was carried over, because the records behind its states are elsewhere.`,
+With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has
+copied the topics, or in place of one that was made again. topics.changelog names the copy, which
+must be whole. WHERE says at which raw records the service goes on: a time, earliest, or committed
+(the group's offset). Stop the old service with SIGTERM and let the mirror finish first: two at a
+time give each user two budgets, and no command can see that.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
   geodither state verify -c geodither.yml
@@ -67,7 +48,7 @@ a changelog that was carried over, because the records behind its states are els
 			repair := repairOptions(options, dry, false)
 			if to != (account.Where{}) {
 				if len(folders) > 0 {
-					return cli.Usagef("--from takes the states of the changelog, and no folders")
+					return cli.Usagef("--from takes no folders")
 				}
 				move, err := account.MoveChangelog(cmd.Context(), repair, to)
 				if err != nil {

@@ -22,27 +22,22 @@ func newStateReset(std cli.Streams) *cobra.Command {
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
 		Long: `Remove the local state folder. The next start restores it from the changelog, so the command first
-checks that the changelog has everything that the folder has. If it has not, or if the command
-cannot check, the folder may be the only copy of the users' accounts of ε, and it stays: see
-"geodither state rebuild-changelog". --discard-account removes the folder all the same, without a
-check, and with it what each user has spent. It also removes stores that were set aside, which stay
-otherwise. While an instance has the folder open the command refuses; a dry run only warns.
+checks that the changelog has everything that the folder has. --discard-account removes the folder
+without that check, and with it what each user has spent.
 
 --everything also removes the group's offsets and all states in the changelog, so that processing
-starts again at the first record of the raw topic. That releases every fix that the topic still
-holds a second time, after the first releases in the same sanitized topic. With the same key and
-settings the releases are the same, while the topic has its first records; if it has lost them, use
-a new key, or noise may be used twice. Other releases are new and cost their ε again. This cannot be
-undone, so it needs --spend-again, and every instance stopped. The folders of other instances
-belong to the old changelog: remove each with --discard-account before its next start, or it
-stops. To release a range once more beside what is there, use replay.`,
+starts again at the first raw record. That releases every fix that the topic still holds a second
+time: with the same key, settings and records the releases are the same, and otherwise they cost
+their ε again. If the topic has lost its first records, use a new key, or noise may be used twice.
+This cannot be undone, so it needs --spend-again, and every instance stopped. Remove the folders of
+other instances with --discard-account before their next start. To release a range once more beside
+what is there, use "geodither replay".`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
   geodither state reset -c geodither.yml --everything --spend-again --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if spend && !everything {
-				return cli.Usagef(
-					"--spend-again belongs to --everything; the local folder alone costs nothing")
+				return cli.Usagef("--spend-again belongs to --everything")
 			}
 			if !everything {
 				options, err := loadLocal(cmd.Context(), config, std)
@@ -66,8 +61,8 @@ stops. To release a range once more beside what is there, use replay.`,
 				return kept(err)
 			}
 			if !spend && !dry {
-				return fmt.Errorf("nothing was removed: %s. If that is what you want, repeat it "+
-					"with --spend-again", cost(plan))
+				return fmt.Errorf("nothing was removed: %s; accept that with --spend-again",
+					cost(plan))
 			}
 			return printEverything(std.Out, plan, dry)
 		},
@@ -99,8 +94,7 @@ func kept(err error) error {
 	if !errors.Is(err, account.ErrOnlyCopy) {
 		return err
 	}
-	return fmt.Errorf("nothing was removed: %w. To give up what each user has spent so far, "+
-		"repeat it with --discard-account", err)
+	return fmt.Errorf("nothing was removed: %w; to give the accounts up: --discard-account", err)
 }
 
 // cost says what a second release of everything costs.

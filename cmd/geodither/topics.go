@@ -32,14 +32,9 @@ func newTopicsACLs(std cli.Streams) *cobra.Command {
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",
-		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
-Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
-config they include making topics, and with the section counts there those of "geodither counts
-serve". The command connects to nothing.
-
-These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
-"consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, "replay" writes to
-topics of its own, and "state rebuild-changelog" makes the changelog: it needs Create.`,
+		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of Kafka's
+kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. The section counts of the
+config adds those of "geodither counts serve". "doctor", "state verify" and "erase" need no more.`,
 		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
   geodither topics acls -c geodither.yml --principal User:geodither --strimzi fleet`,
 		Args: cli.NoArgs,
@@ -54,8 +49,7 @@ topics of its own, and "state rebuild-changelog" makes the changelog: it needs C
 			}
 			user, ok := strings.CutPrefix(principal, "User:")
 			if !ok || user == "" {
-				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
-					"User:geodither", principal)
+				return cli.Usagef("--principal %q: write User:NAME of the login", principal)
 			}
 			var rights []topics.ACL
 			for _, c := range all {
@@ -85,12 +79,10 @@ func newTopicsCreate(std cli.Streams) *cobra.Command {
 	create := &cobra.Command{
 		Use:   "create -c FILE",
 		Short: "Make those of the service's topics that are missing",
-		Long: `Make those of the four topics of a config that are missing, as the service makes them with
-topics.create: co-partitioned, the changelog compacted, the others with the raw topic's retention.
-So the service itself needs no right to make topics. A missing raw topic is made only if
-topics.partitions says how large. A topic that is there is left alone, and is an error if the
-service could not use it. With the section counts, the topics of "geodither counts serve" are made
-too.`,
+		Long: `Make those topics of a config that are missing, as the service makes them with topics.create:
+co-partitioned, the changelog compacted, the others with the raw topic's retention. A missing raw
+topic is made only if topics.partitions says how large. A topic that is there is left alone, and is
+an error if the service could not use it.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

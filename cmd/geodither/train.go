@@ -30,50 +30,24 @@ func newTrain(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train {PATH... | -c FILE} --box BOX --cell LENGTH --step TIME --out FILE",
 		Short: "Train a mobility model from traces",
-		Long: `Train a mobility model: how likely a vehicle in one cell of the map is in each other cell one
-step later. The traces are files (--in): CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's
-Gowalla check-ins, plain or gzip. Or they are the raw topic of a service (-c). With both, the
-section input of the config says how JSON in the files is read.
+		Long: `Train a mobility model: how likely a vehicle in one cell of the map is in each other cell one step
+later. The traces are files (CSV, NDJSON, Geolife's .plt or Gowalla's check-ins, plain or gzip), or
+with -c the committed records of a service's raw topic.
 
-The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells
-about any one user: the command then adds noise to what it counts. In that case choose all
-other options before you look at the traces.
+Choose a step in which a vehicle usually reports once or twice, and cells that it crosses in about
+a step. "geodither model fit" measures the result, and says what to change.
 
-A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), latitude (lat)
-and longitude (lon, lng) in any order. Times are RFC 3339, in UTC where they name no zone, or
-epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and cells
-that it crosses in about a step. Fixes outside the box are left out. The order of the input
-does not matter.
+The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells about
+any one user. In that case choose all other options before you look at the traces. --personal
+also writes one model per user, for experiments: no epsilon protects it.
 
-With -c the command reads the raw topic of the service's config: the records that are committed
-when it starts, or those from --from on and before --to. These two are an offset, the same in
-each partition, or a time such as 2026-11-21T08:00:00Z, compared with the records' Kafka
-timestamps. Records that the service would refuse are left out and counted, except for late
-fixes. The model that the config names need not exist yet.
-
-The model also has a law of gaps where the traces have enough of them: where a vehicle is after
-steps without a fix. People log while they move and often reappear where they vanished.
---dp-epsilon leaves it out: it would need its own share of epsilon.
-
---calendar gives each part of the day or week a matrix of its own. Each of these is blended with
-the matrix of all times, the more so the less data it has.
-
---smoothing has four parts: radius, the reach of the smoothing in cells; backoff, its weight in
-a row, in transitions; cap, how many transitions of one user out of one cell count, or with
---dp-epsilon how many transitions of one user count in all (default 50); and jumps, the share of
-each row that goes to far cells, so that the filter finds a lost user again. "geodither model
-fit" measures how well the model predicts users that it has not seen, and says which part to
-change.`,
+--smoothing has four parts: radius, the reach of the smoothing in cells; backoff, its weight in a
+row, in transitions; cap, how many transitions of one user out of one cell count, or with
+--dp-epsilon of one user in all; and jumps, the share of each row that goes to far cells.`,
 		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s \
     --out model.avro
-  geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m \
-    --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h \
     --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
-  geodither train --in traces.csv --dp-epsilon 1 --box 39.85,116.27,39.97,116.50 --cell 340m \
-    --step 60s --out private.avro
-  geodither train --in traces.csv --smoothing radius=4,jumps=0.02 \
-    --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --every-fix --in loc-gowalla_totalCheckins.txt.gz \
     --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
   geodither train -c geodither.yml --from 2026-11-01T00:00:00Z \
@@ -116,8 +90,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	ctx := cmd.Context()
 	given := cmd.Flags().Changed
 	if given("interpolate") && f.interpolate <= 0 {
-		return cli.Usagef("--interpolate %v is no gap: write the longest time between two fixes "+
-			"to interpolate across, such as 2m", f.interpolate)
+		return cli.Usagef("--interpolate %v: write the longest gap, such as 2m", f.interpolate)
 	}
 	f.Train.Interpolate, f.Train.MaxGap = f.interpolate > 0, f.interpolate
 	f.smoothing.Apply(&f.Train)
@@ -158,15 +131,13 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 func (f *trainFlags) checkSource(given func(string) bool) error {
 	switch {
 	case f.config == "" && (given("from") || given("to")):
-		return cli.Usagef(
-			"--from and --to are for a topic: name the service's config with -c, or leave them out")
+		return cli.Usagef("--from and --to are for a topic (-c)")
 	case f.config == "" && len(f.Inputs) == 0:
-		return cli.Usagef("name the traces to read with --in (- is standard input), or the " +
-			"config of a service with -c")
+		return cli.Usagef("name the traces with --in, or a config with -c")
 	case len(f.Inputs) > 0 && (given("from") || given("to")):
-		return cli.Usagef("--from and --to are for a topic: leave them out, or the files")
+		return cli.Usagef("--from and --to are for a topic, without files")
 	case f.config != "" && len(f.Inputs) == 0 && given("columns"):
-		return cli.Usagef("--columns is for files; the config says how a raw topic is encoded")
+		return cli.Usagef("--columns is for files")
 	}
 	return nil
 }
@@ -180,7 +151,7 @@ func (f *trainFlags) readConfig() (config.File, error) {
 	case c.Topics.Raw == "":
 		err = errors.New("topics.raw: name the topic to train on")
 	case len(c.Brokers) == 0:
-		err = errors.New("brokers: name one at least, such as localhost:9092")
+		err = errors.New("brokers: name one, such as localhost:9092")
 	case c.MaxAhead < 0:
 		err = errors.New("max_ahead must not be negative")
 	default:
@@ -208,7 +179,7 @@ func (f *trainFlags) source(
 	s := &gather.Topic{Name: c.Topics.Raw, Source: source, From: f.from, To: f.to}
 	if s.From.IsOffset && s.To.IsOffset && s.To.Offset <= s.From.Offset ||
 		!s.From.Time.IsZero() && !s.To.Time.IsZero() && !s.To.Time.After(s.From.Time) {
-		return nil, cli.Usagef("--to must be behind --from: the record at --to is left out")
+		return nil, cli.Usagef("--to must be behind --from")
 	}
 	connection, err := c.Connection()
 	if err != nil {

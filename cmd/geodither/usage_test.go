@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -82,7 +83,7 @@ func TestWrongUsage(t *testing.T) {
 			"sanitize", "--epsilon", "1",
 			"--delta", "0.1", "--mechanism", "lattice", "--in", traces,
 		}, []string{
-			"--model", "-c", "geodither train",
+			"--model", "-c",
 		}},
 		{[]string{
 			"sanitize", "--model", model,
@@ -180,7 +181,7 @@ func TestFailures(t *testing.T) {
 		{sanitize(model, gone, out), []string{"no such file", "check the path"}},
 		{sanitize(model, unreadable, out), []string{"user.csv", "longitude"}},
 		{sanitize(model, traces, filepath.Join(gone, "out")), []string{
-			"no folder", "make it first",
+			"no folder",
 		}},
 		{sanitize(model, traces, dir), []string{"is a folder", "name a file"}},
 		{append(sanitize(model, traces, out), "--key-file", gone), []string{"key new"}},
@@ -208,7 +209,14 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestHelp looks at every command there is: its help ends well, and has an
+// mostHelpWords is how many words of a command's help come before its flags. What else there is to
+// say has its home in a document.
+const mostHelpWords = 250
+
+// longHelp are the commands whose help is still longer.
+var longHelp = []string{"aggregate", "smooth", "evaluate", "tune", "statement", "audit", "erase"}
+
+// TestHelp looks at every command there is: its help is short, ends well, and has an
 // example that is a line of this very command.
 func TestHelp(t *testing.T) {
 	if help := succeed(t).out; !strings.Contains(help, "geodither demo") ||
@@ -223,6 +231,11 @@ func TestHelp(t *testing.T) {
 		example := regexp.MustCompile(`Examples:\n(.*\n)*  (\S.* )?` + cmd.CommandPath() + `\b`)
 		if !example.MatchString(r.out) {
 			t.Errorf("%s --help has no example:\n%s", cmd.CommandPath(), r.out)
+		}
+		long := len(path) > 0 && slices.Contains(longHelp, path[0])
+		if words := len(strings.Fields(cmd.Long + " " + cmd.Use + " " + cmd.Example)); words > mostHelpWords && !long {
+			t.Errorf("%s --help has %d words before its flags, want at most %d", cmd.CommandPath(),
+				words, mostHelpWords)
 		}
 		for line := range strings.Lines(r.out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {

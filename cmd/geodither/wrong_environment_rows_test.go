@@ -45,7 +45,7 @@ var environments = []environment{
 	says("a trust store of Java", func(w *environmentWorld) {
 		w.file("trust.jks", "\xfe\xed\xfe\xed")
 		w.connect("h:1", "{tls: {ca_file: trust.jks}}")
-	}, "kafka.tls.ca_file", "no certificate in PEM", "keytool -exportcert -rfc"),
+	}, "kafka.tls.ca_file", "no certificate in PEM", "(tls-files)"),
 	says("a key file that cannot be read", func(w *environmentWorld) {
 		w.file("tls.crt", w.ca.sign(w.T, nil).cert)
 		w.unreadable("tls.key")
@@ -57,19 +57,19 @@ var environments = []environment{
 			Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte(secretWord),
 		})))
 		w.connect("h:1", "{tls: {cert_file: tls.crt, key_file: tls.key}}")
-	}, "kafka.tls.key_file", "is encrypted", "openssl pkey -in"),
+	}, "kafka.tls.key_file", "is encrypted", "(tls-files)"),
 	says("the key of another certificate", func(w *environmentWorld) {
 		w.file("tls.crt", w.ca.sign(w.T, nil).cert)
 		w.file("tls.key", w.ca.sign(w.T, nil).key)
 		w.connect("h:1", "{tls: {cert_file: tls.crt, key_file: tls.key}}")
-	}, "are no pair of a certificate and its key", "tls.crt", "tls.key"),
+	}, "do not fit", "tls.crt", "tls.key"),
 	says("this client's certificate has expired", func(w *environmentWorld) {
 		own := w.ca.sign(w.T,
 			func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 		w.file("tls.crt", own.cert)
 		w.file("tls.key", own.key)
 		w.connect("h:1", "{tls: {cert_file: tls.crt, key_file: tls.key}}")
-	}, "kafka.tls.cert_file", "expired at", "put a new certificate in its place"),
+	}, "kafka.tls.cert_file", "expired at", "(tls-files)"),
 	says("no certificate of this client", func(w *environmentWorld) {
 		w.cluster("{tls: {ca_file: ca.crt}}",
 			kfake.TLS(w.ca.clients(w.ca.server(w.T, nil))))
@@ -133,7 +133,7 @@ var environments = []environment{
 		w.file("password", "\n")
 		w.connect("h:1", "{sasl: {mechanism: SCRAM-SHA-512, username: u, "+
 			"allow_plaintext: true, password_file: password}}")
-	}, "kafka.sasl.password_file", "is empty: write the secret into it"),
+	}, "kafka.sasl.password_file", "is empty"),
 	says("the token endpoint is away", func(w *environmentWorld) {
 		w.cluster(tokenLogin("http://127.0.0.1:1/token"), kfake.EnableSASL())
 	}, "no token to log in with", "token endpoint http://127.0.0.1:1/token", "connection refused"),
@@ -149,7 +149,7 @@ var environments = []environment{
 			fmt.Fprint(r, "<html>"+secretWord)
 		})
 		w.cluster(tokenLogin(url), kfake.EnableSASL())
-	}, "something else than JSON: is this the address of the token endpoint?"),
+	}, "no JSON: is it a token endpoint?"),
 	says("the token endpoint's certificate is of another authority", func(w *environmentWorld) {
 		url := w.web(newAuthority(w.T).server(w.T, nil), http.NotFound)
 		w.cluster(tokenLogin(url), kfake.EnableSASL())
@@ -162,7 +162,7 @@ var environments = []environment{
 		w.file("token", "Bearer "+secretWord)
 		w.connect("h:1", "{sasl: {mechanism: OAUTHBEARER, allow_plaintext: true, "+
 			"oauthbearer: {token_file: token}}}")
-	}, "token_file", "does not hold a token alone: one line of letters"),
+	}, "token_file", "does not hold a token alone"),
 
 	// brokers
 	says("a service waits for a broker", func(*environmentWorld) {},
@@ -224,10 +224,10 @@ var environments = []environment{
 		whileItWaits(),
 	says("the sanitized topic has other partitions", func(w *environmentWorld) {
 		w.feed(w.cluster("", kfake.SeedTopics(3, "out")), 0)
-	}, "topic out has 3 partitions and raw has 2", "name another one"),
+	}, "topic out has 3 partitions and raw has 2", "(partitions-differ)"),
 	says("the changelog has other partitions", func(w *environmentWorld) {
 		w.feed(w.cluster("", kfake.SeedTopics(3, "g-changelog")), 0)
-	}, "g-changelog exists with 3 partitions, not 2", "Do not delete or grow").atAStart(),
+	}, "g-changelog exists with 3 partitions, not 2", "(partitions-differ)").atAStart(),
 	says("the changelog is not compacted", func(w *environmentWorld) {
 		w.feed(w.cluster("", kfake.SeedTopics(2, "g-changelog")), 0)
 	}, "g-changelog", "cleanup.policy", "compact"),
@@ -311,10 +311,10 @@ var environments = []environment{
 	// files, folders, ports, clocks
 	says("half a model", func(w *environmentWorld) {
 		w.file("model.avro", read(w.T, filepath.Join(w.dir, "model.avro"))[:700])
-	}, "model.avro", "the model file is cut short", "copy it again or train again"),
+	}, "model.avro", "the model file is cut short", "(model-file)"),
 	says("a key of the noise that cannot be read", func(w *environmentWorld) {
 		w.edit("noise.key", w.unreadable("secret.key"))
-	}, "key_file", "secret.key", "this user can read").atAStart(),
+	}, "key_file", "secret.key", "(key-file)").atAStart(),
 	says("a key of the noise that everybody can read", func(w *environmentWorld) {
 		fatal(w.T, os.Chmod(filepath.Join(w.dir, "noise.key"), 0o644))
 	}, "everybody on this machine can read", "noise.key", "chmod 600"),
@@ -323,19 +323,19 @@ var environments = []environment{
 		key, err := noise.NewKey().From(later)
 		fatal(w.T, err)
 		w.file("noise.key", key.Reveal())
-	}, "the noise key begins at", "and today is", "use an older copy").atAStart(),
+	}, "the noise key begins at", "and today is", "(key-file)").atAStart(),
 	says("a state folder that is a file", func(w *environmentWorld) {
 		w.edit("state_dir: state", "state_dir: model.avro")
 	}, "model.avro is no folder: name another"),
 	says("a state folder that is in use", func(w *environmentWorld) {
 		w.feed(w.cluster(""), 0)
 		w.running()
-	}, "in use by another instance", "a state folder of its own").atAStart(),
+	}, "used by another instance", "(folder-in-use)").atAStart(),
 	says("a read-only disk", func(w *environmentWorld) {
 		w.disk("ro,size=1m")
 		w.feed(w.cluster(""), 0)
 		w.edit("state_dir: state", "state_dir: disk/state")
-	}, "the state folder cannot be written", "name another one", "read-only file").atAStart(),
+	}, "the state folder cannot be written", "(folder-failed)", "read-only file").atAStart(),
 	says("a read-only disk, asked the doctor", func(w *environmentWorld) {
 		w.disk("ro,size=1m")
 		w.edit("state_dir: state", "state_dir: disk/state")
@@ -344,7 +344,7 @@ var environments = []environment{
 		w.disk("size=8k")
 		w.feed(w.cluster(""), 0)
 		w.edit("state_dir: state", "state_dir: disk/state")
-	}, "the disk with the state folder is full: free some space").atAStart(),
+	}, "the disk with the state folder is full").atAStart(),
 	says("a full disk, asked the doctor", func(w *environmentWorld) {
 		w.disk("size=8k")
 		w.edit("state_dir: state", "state_dir: disk/state")
@@ -355,5 +355,5 @@ var environments = []environment{
 		fatal(w.T, err)
 		w.Cleanup(func() { l.Close() })
 		w.config += fmt.Sprintf("http: {listen: %q}\n", l.Addr())
-	}, "http.listen: ", "is in use by another process", "choose another port").atAStart(),
+	}, "http.listen: ", "is in use by another process", "in use by another process").atAStart(),
 }

@@ -260,8 +260,7 @@ func (m *Member) differs(found []byte) error {
 		m.kept.id, m.kept.subscription = "", nil
 		return &wire.Error{
 			Op: m.joinOp(), Temporary: true,
-			Err: errors.New("the settings differ from those of this instance's last run: " +
-				"joining again"),
+			Err: errors.New("the settings differ from this instance's last run"),
 		}
 	}
 	return &wire.Error{Op: m.joinOp(), Err: &SettingsError{
@@ -325,7 +324,7 @@ func (m *Member) beat(ctx context.Context, gen *Generation) {
 		sent := time.Now()
 		left := session - sent.Sub(alive)
 		if left <= 0 {
-			silent := fmt.Errorf("no answer within the session timeout of %v", session)
+			silent := fmt.Errorf("no answer within the session timeout %v", session)
 			out(&wire.Error{Op: op, Temporary: true, Err: errors.Join(silent, last)})
 			return
 		}

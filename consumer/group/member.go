@@ -301,8 +301,8 @@ func (m *Member) drain(stopBeating func()) {
 			stopBeating()
 			m.tenancy.over(ended(errSlow))
 		case <-m.patience:
-			m.left = fmt.Errorf("consumer: group %s is closed, but work that was started in it "+
-				"has not ended within %v", m.options.ID, m.options.RebalanceTimeout)
+			m.left = fmt.Errorf("consumer: group %s is closed, but work has not ended within %v",
+				m.options.ID, m.options.RebalanceTimeout)
 			return
 		}
 	}

@@ -65,14 +65,14 @@ func (o Options) checked() (Options, error) {
 	}
 	o.Options = requests
 	if o.ID == "" || o.Topic == "" {
-		return o, errors.New("consumer: a group needs an ID and a Topic")
+		return o, errors.New("consumer: a group needs an ID and Topic")
 	}
 	if len(o.Settings) > maxSettingsBytes {
-		return o, fmt.Errorf("consumer: Settings have %d bytes, %d are the most",
-			len(o.Settings), maxSettingsBytes)
+		return o, fmt.Errorf("consumer: Settings have %d bytes, more than %d", len(o.Settings),
+			maxSettingsBytes)
 	}
 	if min(o.SessionTimeout, o.HeartbeatInterval, o.RebalanceTimeout, o.WatchInterval) < 0 {
-		return o, errors.New("consumer: a negative timeout or interval: leave it 0 for the default")
+		return o, errors.New("consumer: a negative timeout or interval")
 	}
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/10))

@@ -259,14 +259,14 @@ func (b Batch) check(offset int64) error {
 	at := offset
 	for i := range b.Records {
 		if b.Records[i].Offset < at {
-			return fmt.Errorf("offset %d came where at least %d was due: this is a bug, please "+
-				"report it", b.Records[i].Offset, at)
+			return fmt.Errorf("offset %d came where %d was due (report-this)", b.Records[i].Offset,
+				at)
 		}
 		at = b.Records[i].Offset + 1
 	}
 	if b.Next < at {
-		return fmt.Errorf("the next offset is given as %d, at least %d was due: this is a bug, "+
-			"please report it", b.Next, at)
+		return fmt.Errorf("the next offset is given as %d, at least %d was due (report-this)",
+			b.Next, at)
 	}
 	return nil
 }

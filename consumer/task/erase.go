@@ -131,7 +131,7 @@ func (e *erasure) recall(key []byte) ([]byte, error) {
 	}
 	state, remains, err := e.by.Recall(value)
 	if err != nil {
-		return nil, otherwise(fmt.Errorf("read what remains of an erased user: %w", err), Fatal)
+		return nil, otherwise(fmt.Errorf("read an erased user's remainder: %w", err), Fatal)
 	}
 	e.recalled = len(state) > 0
 	e.kept, e.remains = kept, remains

@@ -109,8 +109,8 @@ func (f *flight) sameChangelog() error {
 	if f.end-int64(n) >= f.tail {
 		return nil
 	}
-	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records "+
-		"up to %d: was it deleted and made again? Nothing of this is committed", f.tail, n, f.end),
+	return WithRemedy(fmt.Errorf("the changelog was at offset %d, and has %d records up to %d: "+
+		"was it made again?", f.tail, n, f.end),
 		Rebuild)
 }
 

@@ -137,10 +137,8 @@ func AppendMark(dst []byte, m Mark) []byte {
 func validName(name []byte) bool { return len(name) > 0 && len(name) <= MarkBytes }
 
 var (
-	errMarkVersion = errors.New("task: the changelog's mark is not of a known version: " +
-		"it was written by a newer geodither, or by something else")
-	errMarkDamaged = errors.New("task: the changelog's mark does not add up: " +
-		"it was not written by this version of geodither")
+	errMarkVersion = errors.New("task: the changelog's mark has an unknown version (newer-program)")
+	errMarkDamaged = errors.New("task: the changelog's mark does not add up (changelog-foreign)")
 )
 
 // DecodeMark reads the value of a mark. The mark's slices are parts of value.

@@ -146,19 +146,19 @@ type Options struct {
 func (o Options) Validate() error {
 	switch {
 	case o.Start > At:
-		return errors.New("task: Start is neither Earliest nor Latest nor At")
+		return errors.New("task: Start is no Earliest, Latest or At")
 	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
-		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
+		return errors.New("task: MaxRecords, MaxBytes, Retries or Doubts is negative")
 	case max(len(o.Settings), len(o.Source), len(o.Names), len(o.Partitioner)) > MarkBytes:
-		return fmt.Errorf("task: Settings, Source, Names and Partitioner must not have more than "+
-			"%d bytes", MarkBytes)
+		return fmt.Errorf("task: Settings, Source, Names or Partitioner exceeds %d bytes",
+			MarkBytes)
 	case len(o.Versions) > MaxVersions:
 		return fmt.Errorf("task: %d versions, at most %d fit into a mark", len(o.Versions),
 			MaxVersions)
 	case checkVersions(o.Versions) != nil:
 		return checkVersions(o.Versions)
 	case o.Begin < 0, o.End < 0:
-		return errors.New("task: Begin and End must not be negative")
+		return errors.New("task: Begin or End is negative")
 	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax,
 		o.Grace, o.Skew) < 0:
 		return errors.New("task: durations must not be negative")

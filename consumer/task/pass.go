@@ -154,8 +154,8 @@ func (p *pass) fill(fx *Effects, o *overlay) error {
 	}
 	later, waits := p.by.Deadline()
 	if len(fx.State) > 0 || fx.Forget || waits && later <= deadline {
-		return WithRemedy(errors.New("a time was passed, and then a state was set, or the same "+
-			"time is due: this is a bug, please report it"), Fatal)
+		return WithRemedy(errors.New("a time was passed, and then a state was set (report-this)"),
+			Fatal)
 	}
 	o.out = o.send(o.out, fx.Output)
 	o.dead = o.send(o.dead, fx.DeadLetters)

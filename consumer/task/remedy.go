@@ -3,7 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 )
 
 // Remedy says what to do about an error. The loop looks at nothing else of an error.
@@ -48,30 +48,11 @@ type remedied struct {
 
 func (e *remedied) Unwrap() error { return e.error }
 
-// Advise adds to an error what can be done about it: the end of its text.
-func Advise(err error, advice string) error { return &advised{err, advice} }
+// named is the name in brackets of what can be done about an error; deploy/ONCALL.md has it.
+var named = regexp.MustCompile(` \([a-z]+(-[a-z]+)+\)`)
 
-type advised struct {
-	error
-	advice string
-}
-
-func (e *advised) Error() string  { return e.error.Error() + e.advice }
-func (e *advised) Unwrap() error  { return e.error }
-func (e *advised) Advice() string { return e.advice }
-
-// Facts is the text of an error before what can be done about it, for callers that know other ways
-// out. Advise adds such a text, and an error type may have it as a method Advice.
-func Facts(err error) string {
-	if a, ok := errors.AsType[interface {
-		error
-		Advice() string
-	}](err); ok {
-		facts, _, _ := strings.Cut(err.Error(), a.Advice())
-		return facts
-	}
-	return err.Error()
-}
+// Facts is the text of an error without the names of remedies, for callers that know another one.
+func Facts(err error) string { return named.ReplaceAllString(err.Error(), "") }
 
 // WithRemedy marks an error with a remedy; nil stays nil. If an error carries several, the
 // outermost counts. errors.Is and errors.As see through it.
@@ -120,6 +101,5 @@ var (
 
 // storeError marks an error of the store and says what to do.
 func storeError(what string, err error) error {
-	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start "+
-		"again; run doctor before you remove the folder", ErrStore, what, err), Fatal)
+	return otherwise(fmt.Errorf("%w: %s: %w (folder-failed)", ErrStore, what, err), Fatal)
 }

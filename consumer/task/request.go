@@ -31,8 +31,7 @@ func AppendRequest(dst []byte, r Request) []byte {
 	return append(dst, r.Key...)
 }
 
-var errRequest = errors.New("task: a request to erase cannot be read: it was written by a newer " +
-	"geodither, or by something else")
+var errRequest = errors.New("task: a request to erase cannot be read (newer-program)")
 
 // DecodeRequest reads the value of a request, whose key is then a part of it.
 func DecodeRequest(value []byte) (Request, error) {

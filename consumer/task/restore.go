@@ -509,11 +509,6 @@ func (f *fetching) wait() bool {
 	return true
 }
 
-// WaysOut says what can be done about a changelog that is lost.
-const WaysOut = "Stop all instances, then: 1. restore the topic from a backup; or 2. write it " +
-	"back with \"geodither state rebuild-changelog\"; or 3. start once with " +
-	"--accept=lost-account: every account of ε starts at 0"
-
 // lostError returns the error of a lost changelog: what shows the loss, and what can be done.
 func (r *restoration) lostError() error {
 	known := ""
@@ -528,42 +523,35 @@ func (r *restoration) lostError() error {
 	default:
 		known = fmt.Sprintf("the group is at input offset %d", r.committed)
 	}
-	return Advise(fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
-		"again", ErrLost, known), ". "+WaysOut)
+	return fmt.Errorf("%w: %s, but the changelog is empty (changelog-lost)", ErrLost, known)
 }
 
 // tailError returns the error of a changelog that ends before the store does. The states at its end
 // may be in the store alone, so the store is left as it is, whatever is accepted.
 func (r *restoration) tailError() error {
-	return Advise(
-		fmt.Errorf("%w at its end: it has the states up to input offset %d, and the store "+
-			"here those up to %d", ErrLost, r.last.mark.Input, r.store.Input),
-		". Leave the group's "+
-			"offset alone, stop all instances, and write the end back from their folders: "+
-			"\"geodither state rebuild-changelog\"",
-	)
+	return fmt.Errorf("%w at its end: it goes up to input offset %d, the store here up to %d "+
+		"(changelog-end-lost)", ErrLost, r.last.mark.Input, r.store.Input)
 }
 
 // cutError returns the error of a changelog that has lost its beginning. It says why the store does
 // not help, which is the reason for a full restore.
 func (r *restoration) cutError() error {
-	return Advise(fmt.Errorf("%w: it begins at offset %d, and all of it is needed here (%s)",
-		ErrLost, r.first, r.full), ". "+WaysOut)
+	return fmt.Errorf("%w: it begins at offset %d, and all of it is needed here, since %s "+
+		"(changelog-cut)", ErrLost, r.first, r.full)
 }
 
 // foreign returns the error of a changelog that has records, but not the marks that the store has
 // seen.
 func (r *restoration) foreign() error {
-	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog "+
-		"has no mark among its %d records: set topics.changelog to the right topic",
-		ErrDiverged, r.from.Input, r.last.seen)
+	return fmt.Errorf("%w: the store here is at input offset %d, but the changelog's %d records "+
+		"have no mark (changelog-foreign)", ErrDiverged, r.from.Input, r.last.seen)
 }
 
 // disagreement returns the error of a changelog that does not agree with the committed offset.
 func (r *restoration) disagreement() error {
 	if r.at.Input == none {
-		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: set "+
-			"topics.changelog to the right topic", ErrDiverged, r.records)
+		return fmt.Errorf("%w: the changelog's %d records have no mark (changelog-foreign)",
+			ErrDiverged, r.records)
 	}
 	return diverged(r.committed, r.at.Input)
 }
@@ -578,13 +566,7 @@ func CheckCommitted(committed, input int64) error {
 }
 
 func diverged(committed, input int64) error {
-	advice := fmt.Sprintf(": was the group moved back? Set its offset to %d", input)
-	if committed > input {
-		advice = fmt.Sprintf(": 1. if the changelog lost its end, \"geodither state "+
-			"rebuild-changelog\": nothing is published twice; 2. if somebody moved the group, set "+
-			"its offset to %d", input)
-	}
-	return Advise(&DivergedError{committed, input}, advice)
+	return &DivergedError{committed, input}
 }
 
 // DivergedError is ErrDiverged with both input offsets: the group's committed one, and that of the
@@ -592,10 +574,14 @@ func diverged(committed, input int64) error {
 // was moved; one that is behind was moved.
 type DivergedError struct{ Committed, Input int64 }
 
-// Error says both.
+// Error says both, and which remedy there is.
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("%v: the group is at %d, the changelog at %d", ErrDiverged, e.Committed,
-		e.Input)
+	remedy := "(group-moved)"
+	if e.Committed > e.Input {
+		remedy = "(changelog-end-lost)"
+	}
+	return fmt.Sprintf("%v: the group is at %d, the changelog at %d %s", ErrDiverged, e.Committed,
+		e.Input, remedy)
 }
 
 // Unwrap returns ErrDiverged.
@@ -603,7 +589,6 @@ func (e *DivergedError) Unwrap() error { return ErrDiverged }
 
 // tooSlow returns the error of a full replay that took so long that tombstones may be gone.
 func (r *restoration) tooSlow() error {
-	return fmt.Errorf("read the changelog at offset %d: the restore took longer than %v, so "+
-		"tombstones may be gone: lower min.cleanable.dirty.ratio of the changelog and start again",
-		r.at.Changelog, r.t.o.MaxStoreAge)
+	return fmt.Errorf("read the changelog at offset %d: the restore took longer than %v "+
+		"(changelog-slow)", r.at.Changelog, r.t.o.MaxStoreAge)
 }

@@ -107,9 +107,8 @@ func CheckSource(m Mark, source []byte) error {
 	if len(m.Source) == 0 || len(source) == 0 || bytes.Equal(m.Source, source) {
 		return nil
 	}
-	return Advise(fmt.Errorf("%w: its id is %x, and %x at offset %d", ErrSource, source, m.Source,
-		m.Input), ": 1. carry the accounts over to it: \"geodither state rebuild-changelog "+
-		"--from\"; or 2. set another group and new topics, where every account of ε starts at 0")
+	return fmt.Errorf("%w: its id is %x, and %x at offset %d (raw-remade)", ErrSource, source,
+		m.Source, m.Input)
 }
 
 // CheckPartitioner returns an ErrPartitioner if a mark was not written under this partitioner,
@@ -119,9 +118,8 @@ func CheckPartitioner(m Mark, partitioner string) error {
 	if partitioner == "" || m.Partitioner == partitioner {
 		return nil
 	}
-	return Advise(fmt.Errorf("%w: the changelog says \"%s\", and the config and topic \"%s\"",
-		ErrPartitioner, cmp.Or(m.Partitioner, "not known"), partitioner),
-		": undo the change, or see ONCALL.md, \"Another partitioner\"")
+	return fmt.Errorf("%w: the changelog says \"%s\", and the config and topic \"%s\" "+
+		"(partitioner-changed)", ErrPartitioner, cmp.Or(m.Partitioner, "not known"), partitioner)
 }
 
 // SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.
@@ -130,20 +128,14 @@ type SettingsError struct {
 	Input      int64  // of the last mark
 }
 
-// Error says what may happen and what to do.
+// Error says where that may matter.
 func (e *SettingsError) Error() string {
 	what := fmt.Sprintf("%.4x, now %.4x", e.Found, e.Own)
 	if bytes.Equal(e.Found, e.Own) {
 		what = "the list of versions is longer now"
 	}
-	return fmt.Sprintf("%v (%s), perhaps in a transaction beyond offset %d%s", ErrSettings, what,
-		e.Input, e.Advice())
-}
-
-// Advice says what to do; see Facts.
-func (e *SettingsError) Advice() string {
-	return ": 1. start with the old settings and stop it cleanly (SIGTERM); or 2. start once " +
-		"with --accept=settings: readers of uncommitted data may see two releases of a fix"
+	return fmt.Sprintf("%v (%s), perhaps in a transaction beyond offset %d (settings-changed)",
+		ErrSettings, what, e.Input)
 }
 
 // Is matches ErrSettings.

@@ -147,9 +147,9 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		{
 			Options{Settings: []byte("S2")},
-			[]string{"--accept=settings", "stop it cleanly", "beyond offset 1"},
+			[]string{"(settings-changed)", "beyond offset 1"},
 		},
-		{Options{Source: []byte("T2")}, []string{"made again", "another group"}},
+		{Options{Source: []byte("T2")}, []string{"made again", "(raw-remade)"}},
 	} {
 		err := s.run(t, test.o)
 		for _, want := range test.want {

@@ -193,8 +193,7 @@ func (t *Task) renamed(m Mark) (bool, error) {
 	if len(m.Names) > 0 {
 		why = fmt.Sprintf("it was %.4x, now %.4x", m.Names, t.names)
 	}
-	return true, WithRemedy(fmt.Errorf("%w; %s: 1. set that key_file; or 2. start them at 0, "+
-		"with --accept=lost-account, once", ErrKept, why), Fatal)
+	return true, WithRemedy(fmt.Errorf("%w; %s (erased-accounts)", ErrKept, why), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.
@@ -274,25 +273,14 @@ func (t *Task) locate(ctx context.Context, r Restore) (end int64, lost bool, err
 func CheckInput(input, first, end, known int64) error {
 	switch {
 	case input < first:
-		return Advise(fmt.Errorf(
-			"%w: the group is at %d, the input begins at %d",
-			ErrInputLost,
-			input,
-			first,
-		), ": lengthen retention.ms, and start once with --accept=lost-records to go on "+
-			"without the records between")
+		return fmt.Errorf("%w: the group is at %d, the input begins at %d (input-lost)",
+			ErrInputLost, input, first)
 	case input > end:
-		return fmt.Errorf(
-			"%w: the group is at %d, the input ends at %d: was the topic made again, "+
-				"or has the cluster lost data?",
-			ErrInputLost,
-			input,
-			end,
-		)
+		return fmt.Errorf("%w: the group is at %d, the input ends at %d (input-lost)",
+			ErrInputLost, input, end)
 	case known != none && known < input:
-		return Advise(fmt.Errorf("%w: it lost its end from offset %d on and has grown again; the "+
-			"group is at %d", ErrInputLost, known, input), ": look for a replica with the old "+
-			"end, or start once with --accept=lost-records to go on without the records between")
+		return fmt.Errorf("%w: it lost its end from offset %d on and has grown again; the group "+
+			"is at %d (input-lost)", ErrInputLost, known, input)
 	}
 	return nil
 }
@@ -319,8 +307,7 @@ const lookInterval = 10 * time.Second
 
 // errDisturbed: a request to erase was written, or carried out, behind the back of an idle task.
 // Its store has to catch up.
-var errDisturbed = errors.New("somebody else has written to the changelog, as a command that " +
-	"erases users does: the partition is fenced and caught up")
+var errDisturbed = errors.New("somebody else has written to the changelog")
 
 // settle cleans up after a cycle and decides whether the task ends. The result is what Run returns
 // then.

@@ -219,8 +219,7 @@ func readFrame(r io.Reader, buf []byte) ([]byte, error) {
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:]))) - 4
 	if size < 0 || size > MaxAnswerBytes {
-		return nil, fmt.Errorf("an answer of %d bytes: not a Kafka broker, or one that expects TLS",
-			size)
+		return nil, fmt.Errorf("an answer of %d bytes: not Kafka, or TLS is expected", size)
 	}
 	if id := int32(binary.BigEndian.Uint32(head[4:])); id != correlationID {
 		return nil, fmt.Errorf("an answer to another request: %d, not %d", id, correlationID)

@@ -29,7 +29,7 @@ type Options struct {
 // cannot work.
 func (o Options) Checked() (Options, error) {
 	if o.RequestTimeout < 0 || o.RetryTimeout < 0 || o.MinBackoff < 0 || o.MaxBackoff < 0 {
-		return o, errors.New("consumer: a negative timeout or backoff: leave it 0 for the default")
+		return o, errors.New("consumer: a negative timeout or backoff")
 	}
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
 	o.RetryTimeout = cmp.Or(o.RetryTimeout, 30*time.Second)

@@ -130,7 +130,7 @@ func TestReadFrame(t *testing.T) {
 		"an answer":          {"\x00\x00\x00\x06\x00\x00\x00\x01ab", ""},
 		"of another request": {"\x00\x00\x00\x06\x00\x00\x00\x02ab", "another request"},
 		"of TLS":             {"\x15\x03\x01\x00\x02\x02\x0a", "EOF"},
-		"too large":          {"\x7f\xff\xff\xff\x00\x00\x00\x01", "expects TLS"},
+		"too large":          {"\x7f\xff\xff\xff\x00\x00\x00\x01", "TLS is expected"},
 		"cut short":          {"\x00\x00\x00\x06\x00\x00\x00\x01a", "EOF"},
 	} {
 		body, err := readFrame(strings.NewReader(c.data), make([]byte, 0, 1))

@@ -42,16 +42,13 @@ const (
 func (s Settings) Validate() error {
 	switch {
 	case s.Source == "" || len(s.Source) > maxSource:
-		return fmt.Errorf("the source has %d bytes: name the raw data with 1 to %d of them",
-			len(s.Source), maxSource)
+		return fmt.Errorf("the source has %d bytes, not 1 to %d", len(s.Source), maxSource)
 	case s.Edition == 0:
-		return errors.New("there is no edition 0: the first one is 1")
+		return errors.New("there is no edition 0: the first is 1")
 	case s.PerDay < 1 || s.PerDay > MaxPerDay:
-		return fmt.Errorf("a user cannot count in %d windows of a day: choose 1 to %d", s.PerDay,
-			MaxPerDay)
+		return fmt.Errorf("a user cannot count in %d windows: choose 1 to %d", s.PerDay, MaxPerDay)
 	case !(s.Epsilon >= MinEpsilon && s.Epsilon <= MaxEpsilon):
-		return fmt.Errorf("epsilon %g is not between %g and %g: for a user's whole day 1 is "+
-			"strong, 4 is weak", s.Epsilon, MinEpsilon, MaxEpsilon)
+		return fmt.Errorf("epsilon %g is not between %g and %g", s.Epsilon, MinEpsilon, MaxEpsilon)
 	}
 	_, err := s.billionths()
 	return err
@@ -68,8 +65,8 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 // ErrChanged says that other counts of a window were published before under the same settings. A
 // second publication would share its noise, and the difference of the two would be exactly the
 // difference of the true counts.
-var ErrChanged = errors.New("other counts of this window were published before, and the same " +
-	"noise would show the difference: raise the edition by 1, at a further ε")
+var ErrChanged = errors.New("other counts of this window were published under this edition " +
+	"(counts-published)")
 
 // Published is what may be published of a window.
 type Published struct {
@@ -254,8 +251,7 @@ const billion = 1_000_000_000
 func (s Settings) billionths() (uint64, error) {
 	whole, decimals, _ := strings.Cut(strconv.FormatFloat(s.Epsilon, 'f', -1, 64), ".")
 	if len(decimals) > 9 {
-		return 0, fmt.Errorf("epsilon %g has more than nine decimals: the noise is drawn in whole "+
-			"numbers, so round it", s.Epsilon)
+		return 0, fmt.Errorf("epsilon %g has more than nine decimals", s.Epsilon)
 	}
 	return strconv.ParseUint(whole+decimals+strings.Repeat("0", 9-len(decimals)), 10, 64)
 }

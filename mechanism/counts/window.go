@@ -56,8 +56,7 @@ type Plan struct {
 // day of 24 hours into whole minutes.
 func NewPlan(zone string, length time.Duration) (*Plan, error) {
 	if length < time.Minute || length%time.Minute != 0 || 24*time.Hour%length != 0 {
-		return nil, fmt.Errorf("windows of %v do not divide a day: choose minutes or hours that "+
-			"do, such as 15m, 1h or 6h", length)
+		return nil, fmt.Errorf("windows of %v do not divide a day: choose 15m, 1h or 6h", length)
 	}
 	location, err := hours.Zone(zone)
 	if err != nil {
@@ -157,11 +156,10 @@ const maxDays = 400
 // zone's calendar leaves out, such as 2011-12-30 in Samoa, has none.
 func (p *Plan) Between(first, last Date) ([][]Window, error) {
 	if last < first {
-		return nil, errors.New("the last day is before the first: there is none between them")
+		return nil, errors.New("the last day is before the first")
 	}
 	if last-first >= maxDays {
-		return nil, fmt.Errorf("%d days are more than %d: publish them in parts",
-			last-first+1, maxDays)
+		return nil, fmt.Errorf("%d days are more than %d", last-first+1, maxDays)
 	}
 	var all [][]Window
 	for day := first; day <= last; day++ {
@@ -170,7 +168,7 @@ func (p *Plan) Between(first, last Date) ([][]Window, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("the calendar of %s has no %v: choose another day", p.name, first)
+		return nil, fmt.Errorf("the calendar of %s has no %v", p.name, first)
 	}
 	return all, nil
 }

@@ -27,7 +27,7 @@ type Zones struct {
 // border to the map.
 func Squares(g *grid.Grid) (*Zones, error) {
 	if g.IsPlain() {
-		return nil, errors.New("this map has no place on Earth: zones need a box in degrees")
+		return nil, errors.New("zones need a map in degrees")
 	}
 	b := []byte("geodither zones 1: squares")
 	box := g.Box()
@@ -50,7 +50,7 @@ const maxCorners = 100_000
 // no user counts twice.
 func Polygons(areas []Area) (*Zones, error) {
 	if len(areas) == 0 {
-		return nil, errors.New("there is no zone: name a polygon at least")
+		return nil, errors.New("there is no zone")
 	}
 	z := &Zones{areas: make([]polygon, len(areas))}
 	known, corners := map[string]bool{Elsewhere: true}, 0
@@ -58,10 +58,9 @@ func Polygons(areas []Area) (*Zones, error) {
 	for i, a := range areas {
 		switch {
 		case a.Name == "":
-			return nil, fmt.Errorf("polygon %d has no name: give it the property \"name\"", i+1)
+			return nil, fmt.Errorf("polygon %d has no property \"name\"", i+1)
 		case known[a.Name]:
-			return nil, fmt.Errorf("two zones are named %q, or it is the name of the rest: give "+
-				"each zone a name of its own", a.Name)
+			return nil, fmt.Errorf("two zones are named %q, or it is the rest's name", a.Name)
 		}
 		known[a.Name] = true
 		var err error
@@ -74,13 +73,12 @@ func Polygons(areas []Area) (*Zones, error) {
 		b = z.areas[i].appendTo(b)
 	}
 	if corners > maxCorners {
-		return nil, fmt.Errorf("the zones have %d corners, more than %d: simplify their outlines",
-			corners, maxCorners)
+		return nil, fmt.Errorf("the zones have %d corners, more than %d", corners, maxCorners)
 	}
 	if one, other, at, found := overlap(z.areas); found {
 		lat, lon := at.degrees()
-		return nil, fmt.Errorf("the zones %q and %q overlap near %.5f, %.5f: cut one of them back",
-			areas[one].Name, areas[other].Name, lat, lon)
+		return nil, fmt.Errorf("the zones %q and %q overlap near %.5f, %.5f", areas[one].Name,
+			areas[other].Name, lat, lon)
 	}
 	z.digest = sha256.Sum256(b)
 	return z, nil
@@ -174,7 +172,7 @@ func newPolygon(a Area) (polygon, error) {
 	p := polygon{name: a.Name, low: place(90, 180), high: place(-90, -180)}
 	for _, ring := range slices.Concat(a.Polygons...) {
 		if len(ring) < 4 || ring[0] != ring[len(ring)-1] {
-			return p, errors.New("has a ring that is not closed: end it with its first corner")
+			return p, errors.New("has a ring that is not closed")
 		}
 		corners := make([]corner, len(ring))
 		for i, at := range ring {

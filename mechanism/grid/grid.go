@@ -67,8 +67,7 @@ func New(box Box, cellM float64) (*Grid, error) {
 		return nil, err
 	}
 	if !(cellM > 0) || math.IsInf(cellM, 1) {
-		return nil, errors.New("grid: the cell size must be a positive number of metres, " +
-			"such as 340")
+		return nil, errors.New("grid: the cell size must be positive metres, such as 340")
 	}
 	middle := (box.South + box.North) / 2
 	g := &Grid{
@@ -77,14 +76,13 @@ func New(box Box, cellM float64) (*Grid, error) {
 	}
 	g.distortion = distortion(box.South, box.North, box.East-box.West)
 	if g.distortion > MaxDistortion {
-		return nil, fmt.Errorf("grid: distances on this box would be wrong by up to %.0f %%; "+
-			"choose a box less high, or further from the pole", 100*g.distortion)
+		return nil, fmt.Errorf("grid: distances on this box would be wrong by up to %.0f %%",
+			100*g.distortion)
 	}
 	columns := wholeCells((box.East-box.West)*g.kmPerLon, g.cellKM)
 	rows := wholeCells((box.North-box.South)*g.kmPerLat, g.cellKM)
 	if !(float64(columns*rows) <= MaxCells) {
-		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d; choose larger cells or "+
-			"a smaller box", columns, rows, MaxCells)
+		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d: take larger cells", columns, rows, MaxCells)
 	}
 	g.width, g.height = int(columns), int(rows)
 	g.id = g.hash("placed", box.South, box.West, box.North, box.East, cellM)
@@ -103,19 +101,17 @@ func (g *Grid) Coarser(sideKM float64) (*Grid, error) {
 // 0° E and the rates of the equator.
 func Plain(width, height int, cellKM float64) (*Grid, error) {
 	if width < 1 || height < 1 || width > MaxCells/height {
-		return nil, fmt.Errorf(
-			"grid: %d × %d cells: both sides must be at least 1 and their product at most %d",
-			width, height, MaxCells)
+		return nil, fmt.Errorf("grid: %d × %d cells: each must be positive, their product at "+
+			"most %d", width, height, MaxCells)
 	}
 	if !(cellKM > 0) || math.IsInf(cellKM, 1) {
-		return nil, errors.New("grid: the cell size must be a positive number of kilometres")
+		return nil, errors.New("grid: the cell size must be positive kilometres")
 	}
 	g := &Grid{cellM: cellKM * 1000, cellKM: cellKM, width: width, height: height, plain: true}
 	g.kmPerLat, g.kmPerLon = perLatitude(0), perLongitude(0)
 	g.box.North, g.box.East = float64(height)*cellKM/g.kmPerLat, float64(width)*cellKM/g.kmPerLon
 	if g.box.North > 90 || g.box.East > 180 {
-		return nil, errors.New("grid: a plain grid may not be larger than a quarter of the " +
-			"Earth; choose smaller cells")
+		return nil, errors.New("grid: a plain grid is at most a quarter of the Earth")
 	}
 	g.id = g.hash("plain", float64(width), float64(height), cellKM)
 	return g, nil
@@ -124,22 +120,18 @@ func Plain(width, height int, cellKM float64) (*Grid, error) {
 func (b Box) check() error {
 	for _, v := range [...]float64{b.South, b.West, b.North, b.East} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("grid: a side of the box is not a finite number; give south, west, " +
-				"north, east in degrees")
+			return errors.New("grid: a side of the box is not finite: want degrees")
 		}
 	}
 	switch {
 	case b.West < -180 || b.East > 180:
 		return errors.New("grid: west and east must lie in [-180, 180] degrees")
 	case b.West > b.East:
-		return errors.New("grid: west lies east of east: if the box crosses the antimeridian, " +
-			"split it there into two grids; else swap the two")
+		return errors.New("grid: west lies east of east: swap them, or split at the antimeridian")
 	case b.South < -MaxLatitude || b.North > MaxLatitude:
-		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: this map "+
-			"cannot hold a pole", MaxLatitude)
+		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: the map holds no pole", MaxLatitude)
 	case b.South >= b.North || b.West == b.East:
-		return errors.New("grid: the box is empty: south must be less than north and west less " +
-			"than east")
+		return errors.New("grid: the box is empty: want south < north, west < east")
 	}
 	return nil
 }

@@ -58,8 +58,7 @@ func New(spans []Span) (*Hours, error) {
 		return nil, nil
 	}
 	if len(spans) > maxSpans {
-		return nil, fmt.Errorf("%d entries of hours are more than %d: join some of them",
-			len(spans), maxSpans)
+		return nil, fmt.Errorf("%d entries of hours are more than %d", len(spans), maxSpans)
 	}
 	h, errs := &Hours{make([]span, len(spans))}, make([]error, len(spans))
 	for i, s := range spans {
@@ -77,13 +76,11 @@ func New(spans []Span) (*Hours, error) {
 func (s Span) compile() (span, error) {
 	switch {
 	case s.Days == 0 || s.Days&^everyDay != 0:
-		return span{}, errors.New("it has no days: name them, such as mon-fri")
+		return span{}, errors.New("it has no days, such as mon-fri")
 	case s.From < 0 || s.From >= day || s.To < 0 || s.To > day:
-		return span{}, errors.New("from is not between 00:00 and 23:59, or to is not between " +
-			"00:00 and 24:00")
+		return span{}, errors.New("from is not 00:00 to 23:59, or to not 00:00 to 24:00")
 	case s.From == s.To:
-		return span{}, fmt.Errorf("from and to are both %s: for a whole day write from 00:00 to "+
-			"24:00", clock(s.From))
+		return span{}, fmt.Errorf("from and to are both %s: a day is 00:00 to 24:00", clock(s.From))
 	}
 	zone, err := Zone(s.Zone)
 	if s.To < s.From {

@@ -26,8 +26,7 @@ func ParseDays(text string) (days Days, err error) {
 		}
 		i, j := dayIndex(first), dayIndex(last)
 		if i < 0 || j < 0 {
-			return 0, fmt.Errorf("%q is no day or range of days: write mon-fri, or "+
-				"mon,wed,sat-sun", text)
+			return 0, fmt.Errorf("%q is no day: write mon-fri, or mon,wed,sat-sun", text)
 		}
 		for ; ; i = (i + 1) % weekDays {
 			days |= 1 << nameDay(i)
@@ -79,8 +78,7 @@ func ParseClock(text string) (minutes int, err error) {
 	minutes = int(60*h + m)
 	if !ok || errHour != nil || errMinute != nil || len(hour) > 2 || len(minute) != 2 || m > 59 ||
 		minutes > day {
-		return 0, fmt.Errorf("%q is no time of the day: write hours and minutes, such as "+
-			"06:00 or 24:00", text)
+		return 0, fmt.Errorf("%q is no time: write 06:00 or 24:00", text)
 	}
 	return minutes, nil
 }

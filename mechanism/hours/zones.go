@@ -40,6 +40,6 @@ func Zone(name string) (*time.Location, error) {
 		}
 		return time.LoadLocationFromTZData(name, rules)
 	}
-	return nil, fmt.Errorf("zone %q is not in the IANA time zone database %s: write a name with "+
-		"its capitals, such as Europe/London or UTC", name, ZoneVersion)
+	return nil, fmt.Errorf("zone %q is not in the IANA database %s, as Europe/London is", name,
+		ZoneVersion)
 }

@@ -29,17 +29,15 @@ func ValidateEpsilon(epsilon float64) error {
 	case epsilon >= MinEpsilon && epsilon <= MaxEpsilon:
 		return nil
 	case epsilon == 0:
-		return errors.New("epsilon is not set or 0, and has no default: choose it from the error " +
-			"you can accept (for one release 1 is strong, 10 is weak; releases add up)")
+		return errors.New("epsilon is not set or 0: for one release 1 is strong, 10 is weak")
 	case epsilon < 0:
 		return fmt.Errorf("epsilon %g must be above 0: for one release 1 is strong, 10 is weak",
 			epsilon)
 	case epsilon > MaxEpsilon:
-		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and "+
-			"likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
+		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing", epsilon,
+			MaxEpsilon)
 	}
-	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map",
-		epsilon, MinEpsilon, MaxEpsilon)
+	return fmt.Errorf("epsilon %g is not between %g and %g", epsilon, MinEpsilon, MaxEpsilon)
 }
 
 // CheckEpsilon is ValidateEpsilon for one mechanism: Lattice and Codebook ask for a number of at
@@ -79,8 +77,8 @@ func checkSides(g *grid.Grid) error {
 	if max(g.Width(), g.Height()) <= MaxSide {
 		return nil
 	}
-	return fmt.Errorf("%d × %d cells exceed the codebook mechanism's whole numbers, which hold %d "+
-		"cells a side: take larger cells", g.Width(), g.Height(), MaxSide)
+	return fmt.Errorf("%d × %d cells are too many for codebook, at most %d a side", g.Width(),
+		g.Height(), MaxSide)
 }
 
 func (o Options) checkLatticeGrid(epsilon float64, g *grid.Grid) error {
@@ -94,10 +92,8 @@ func (o Options) checkLatticeGrid(epsilon float64, g *grid.Grid) error {
 	if noise.Product(q, 4*uint64(g.Cells())).Hi == 0 && noise.Product(p, side).Hi == 0 {
 		return nil
 	}
-	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice "+
-		"mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or "+
-		"take larger cells",
-		epsilon, o.Subdivision, g.Width(), g.Height())
+	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds lattice's whole "+
+		"numbers: shorten epsilon", epsilon, o.Subdivision, g.Width(), g.Height())
 }
 
 // exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user
@@ -108,9 +104,8 @@ func exactEpsilon(epsilon float64) (p, q uint64, err error) {
 	}
 	p, q, decimals := shortest(epsilon)
 	if decimals > MaxDecimals {
-		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the mechanism computes "+
-			"with all of them, at most %d: write it shorter, such as %s",
-			epsilon, decimals, MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
+		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, at most %d: write it as %s", epsilon,
+			decimals, MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
 	}
 	p, q = reduced(p, q)
 	return p, q, nil

@@ -46,8 +46,8 @@ func New(o Options) (Mechanism, error) {
 	}
 	o = o.WithDefaults()
 	if o.Name == Codebook {
-		return nil, fmt.Errorf("the %s mechanism has no location set and no density: choose one "+
-			"of %s here", Codebook, strings.Join(HullNames(), ", "))
+		return nil, fmt.Errorf("the %s mechanism has no location set: choose %s", Codebook,
+			strings.Join(HullNames(), ", "))
 	}
 	switch o.Name {
 	case PIM:

@@ -110,14 +110,13 @@ func validateSubdivision(steps int) error {
 	if steps >= 1 && steps <= MaxSubdivision {
 		return nil
 	}
-	return fmt.Errorf("a subdivision of %d steps a cell is not between 1 and %d: leave it out "+
-		"for %d", steps, MaxSubdivision, DefaultSubdivision)
+	return fmt.Errorf("a subdivision of %d is not in 1 to %d: leave it out for %d", steps,
+		MaxSubdivision, DefaultSubdivision)
 }
 
 func oneOf(setting, value string, names ...string) error {
 	if slices.Contains(names, value) {
 		return nil
 	}
-	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value,
-		strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: choose one of %s", setting, value, strings.Join(names, ", "))
 }

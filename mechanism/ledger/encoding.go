@@ -78,7 +78,7 @@ func (l *Ledger) unit(stepMS int64) int64 {
 }
 
 // errEncoding is what DecodeBinary returns. It is one value, so that decoding does not allocate.
-var errEncoding = errors.New("ledger: the encoding is cut short or out of range")
+var errEncoding = errors.New("ledger: the encoding is cut short")
 
 // DecodeBinary replaces l by the ledger that AppendBinary wrote at the front of data, and returns
 // what follows it. It accepts any bytes: after an error l is in no particular state. It does not

@@ -201,7 +201,7 @@ func (c *cursor) bytes() []byte {
 	return b
 }
 
-var errDamaged = errors.New("mobility: the model file is damaged; copy it again or train again")
+var errDamaged = errors.New("mobility: the model file is damaged (model-file)")
 
 // place is where in a file a block lies.
 type place struct {

@@ -66,16 +66,14 @@ func (c Calendar) ClassName(class int) string {
 // Validate returns an error if c is not a valid calendar.
 func (c Calendar) Validate() error {
 	if c.UTCOffset%time.Minute != 0 || c.UTCOffset < -15*time.Hour || c.UTCOffset > 15*time.Hour {
-		return errors.New("mobility: the calendar's offset from UTC must be whole minutes, at " +
-			"most 15 hours")
+		return errors.New("mobility: the calendar's offset must be whole minutes, at most 15 hours")
 	}
 	if len(c.Hours) == 1 {
-		return errors.New("mobility: a day needs two parts or none; " +
-			"name the hours at which the parts start, such as 6 and 20")
+		return errors.New("mobility: a day needs two parts or none, such as 6,20")
 	}
 	for i, hour := range c.Hours {
 		if hour < 0 || hour > 23 || i > 0 && hour <= c.Hours[i-1] {
-			return errors.New("mobility: the calendar's hours must be 0 to 23 and ascend")
+			return errors.New("mobility: the calendar's hours must be 0 to 23, ascending")
 		}
 	}
 	return nil

@@ -35,8 +35,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errForeign = errors.New("mobility: this is not a mobility model (an Avro file of " +
-	"geodither.model parts); make one with train")
+var errForeign = errors.New("mobility: this is no mobility model (geodither train)")
 
 func newContainer(r io.Reader) (*container, error) {
 	c := &container{counted: counter{from: r}}
@@ -53,8 +52,7 @@ func newContainer(r io.Reader) (*container, error) {
 		return nil, err
 	}
 	if string(metadata["avro.codec"]) != "deflate" {
-		return nil, errors.New("mobility: the model file is not compressed by deflate; use the " +
-			"program that wrote it, or train again")
+		return nil, errors.New("mobility: the model file is not compressed by deflate (model-file)")
 	}
 	if _, err := io.ReadFull(c.in, c.marker[:]); err != nil {
 		return nil, c.cutShort(err)
@@ -68,8 +66,7 @@ func checkSchema(schema []byte) error {
 	case string(schema) == Schema:
 		return nil
 	case bytes.Contains(schema, []byte("geodither.model")):
-		return errors.New("mobility: the model file has a schema that this program does not " +
-			"know; use the program that wrote it, or train again")
+		return errors.New("mobility: the model file has an unknown schema (model-file)")
 	}
 	return errForeign
 }
@@ -79,10 +76,9 @@ func (c *container) at() int64 { return c.counted.n - int64(c.in.Buffered()) }
 
 func (c *container) cutShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("mobility: the model file is cut short: it ends at byte %d; "+
-			"copy it again or train again", c.counted.n)
+		return fmt.Errorf("mobility: the model file is cut short at byte %d (model-file)", c.counted.n)
 	}
-	return fmt.Errorf("mobility: reading the model at byte %d: %w", c.at(), err)
+	return fmt.Errorf("mobility: the model at byte %d: %w", c.at(), err)
 }
 
 // metadata reads the header's map of strings to bytes: blocks of pairs up to an empty block.

@@ -28,8 +28,8 @@ func (m *Model) Write(w io.Writer) error {
 	for _, matrix := range m.Matrices {
 		for c := range grid.Cell(m.Grid.Cells()) {
 			if columns, _ := matrix.Entries(c); len(columns) > maxRowEntries {
-				return fmt.Errorf("mobility: row %d has %d entries, and a file takes at most %d; "+
-					"choose larger cells", c, len(columns), maxRowEntries)
+				return fmt.Errorf("mobility: row %d has %d entries, more than %d: choose larger "+
+					"cells", c, len(columns), maxRowEntries)
 			}
 		}
 	}

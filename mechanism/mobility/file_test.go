@@ -247,7 +247,7 @@ func refusesTruncation(t *testing.T, data []byte) {
 		if err == nil || m != nil {
 			t.Fatalf("the first %d of %d bytes are a model", n, len(data))
 		}
-		where := fmt.Sprintf("ends at byte %d", n)
+		where := fmt.Sprintf("cut short at byte %d", n)
 		if !strings.HasPrefix(err.Error(), "mobility: ") ||
 			n > 3 && !strings.Contains(err.Error(), where) {
 			t.Fatalf("cut at %d: %v", n, err)
@@ -345,15 +345,15 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"nothing": {nil, "not a mobility model"},
+		"nothing": {nil, "no mobility model"},
 		"text": {
 			[]byte("user_id,timestamp,latitude,longitude\n"),
-			"not a mobility model",
+			"no mobility model",
 		},
-		"foreign avro": {foreign.Bytes(), "not a mobility model"},
+		"foreign avro": {foreign.Bytes(), "no mobility model"},
 		"a huge header": {
 			append([]byte("Obj\x01"), 2, 0xfe, 0xff, 0xff, 0xff, 0x0f),
-			"not a mobility model",
+			"no mobility model",
 		},
 		"only a header": {changed(func(p []fields) []fields { return p[:1] }), "cut short"},
 		"no header":     {changed(func(p []fields) []fields { return p[1:] }), "not in order"},
@@ -374,17 +374,17 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"more entries":       {entries(1 << 20), "block 3, bytes"},
 		"few entries":        {entries(7), "block 2, bytes"},
 		"fewer entries":      {entries(5), "block 2, bytes"},
-		"a lop-sided kernel": {header("kernel", Kernel{Columns: []float64{1}}), "as many weights"},
+		"a lop-sided kernel": {header("kernel", Kernel{Columns: []float64{1}}), "must be square"},
 		"a wide kernel": {header("kernel", Kernel{
 			Columns: make([]float64, 127), Rows: make([]float64, 127),
-		}), "reach 125 cells"},
+		}), "of 125 cells"},
 		"an empty kernel": {header("kernel", Kernel{
 			Columns: []float64{0}, Rows: []float64{1},
-		}), "none for staying"},
+		}), "not in [0, 1]"},
 		"a kernel": {
 			header("kernel", Kernel{Columns: []float64{1}, Rows: []float64{1}}), "lacks",
 		},
-		"jumps":          {header("jumps", Jumps{Side: 0, Share: .5}), "jumps must have"},
+		"jumps":          {header("jumps", Jumps{Side: 0, Share: .5}), "jumps need"},
 		"other jumps":    {header("jumps", Jumps{Side: 1, Share: .5}), "sum to 1.04"},
 		"jumps in vain":  {header("jumps", Jumps{Side: 9, Share: .5}), "not what its id"},
 		"no entries":     {entries(), "states the entries of 0 classes"},
@@ -393,12 +393,12 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"epsilon":        {changed(addPrivacy), "seal"},
 		"one hour":       {header("calendar", Calendar{Hours: []int{7}}), "two parts or none"},
 		"more classes":   {header("calendar", Calendar{Weekend: true}), "calendar has 2"},
-		"no JSON":        {header("calendar", 7), "not JSON of the expected form"},
+		"no JSON":        {header("calendar", 7), "is not JSON"},
 		"step":           {header("step_ms", 0), "step"},
 		"grid":           {header("width", 0), "grid cannot be"},
 		"larger grid":    {header("height", 4), "initial distribution comes where row 6"},
 		"largest grid":   {header("height", 6000), "comes where row 6"},
-		"grid of a box":  {boxOfOtherSize(t), "cells, its box gives"},
+		"grid of a box":  {boxOfOtherSize(t), "cells, its box"},
 		"missing values": {changed(dropValues), "does not have the entries"},
 	} {
 		m, err := ReadModel(bytes.NewReader(tt.data))

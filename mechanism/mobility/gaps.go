@@ -46,22 +46,21 @@ func (l GapLaw) Longest() uint64 { return 1 << len(l) }
 // Validate returns an error unless all weights are distributions.
 func (l GapLaw) Validate() error {
 	if len(l) > MaxGapWeights {
-		return fmt.Errorf("mobility: the law of gaps has %d sets of weights, and at most %d are "+
-			"possible", len(l), MaxGapWeights)
+		return fmt.Errorf("mobility: %d sets of weights for gaps are more than %d", len(l),
+			MaxGapWeights)
 	}
 	for i := range l {
 		total := 0.0
 		for part, w := range l[i].all() {
 			if !(w >= 0) || w > 0 && !GapPart(i, part) { // NaN too
-				return fmt.Errorf("mobility: the law of gaps has a weight for gaps of up to %d "+
-					"steps that is negative, no number, or of more moves than these gaps have",
+				return fmt.Errorf("mobility: a weight for gaps of up to %d steps is negative or of more moves",
 					uint64(2)<<i)
 			}
 			total += w
 		}
 		if !(math.Abs(total-1) <= rowTolerance) {
-			return fmt.Errorf("mobility: the law's weights for gaps of up to %d steps sum to %v, "+
-				"not to 1", uint64(2)<<i, total)
+			return fmt.Errorf("mobility: the weights for gaps of up to %d steps sum to %v",
+				uint64(2)<<i, total)
 		}
 	}
 	return nil

@@ -62,8 +62,8 @@ func encodeHeader(m *Model) ([]byte, error) {
 		return nil, fmt.Errorf("mobility: the header cannot be encoded: %w", err)
 	}
 	if len(text) > maxHeaderBytes {
-		return nil, fmt.Errorf("mobility: the model's header has %d bytes, and a file takes at "+
-			"most %d; shorten its provenance", len(text), maxHeaderBytes)
+		return nil, fmt.Errorf("mobility: the model's header has %d bytes, more than %d: shorten "+
+			"its provenance", len(text), maxHeaderBytes)
 	}
 	data := binary.AppendVarint(nil, headerKind)
 	return appendBytes(appendBytes(data, []byte(seal(text))), text), nil
@@ -103,8 +103,7 @@ func decodeHeader(at *block) (*head, error) {
 		return nil, at.damaged("the header does not match its seal")
 	}
 	if err := json.Unmarshal(text, &h); err != nil {
-		return nil, errors.New("mobility: the model's header is not JSON of the expected " +
-			"form; train again, or use the program that wrote it")
+		return nil, errors.New("mobility: the model's header is not JSON (model-file)")
 	}
 	return h.head()
 }
@@ -112,31 +111,29 @@ func decodeHeader(at *block) (*head, error) {
 // head checks what a header says.
 func (h *header) head() (*head, error) {
 	if h.Version != formatVersion {
-		return nil, fmt.Errorf("mobility: the model file has version %d, and this program "+
-			"reads version %d; use the program that wrote it, or train again", h.Version,
-			formatVersion)
+		return nil, fmt.Errorf("mobility: the model file has version %d, not %d (model-file)",
+			h.Version, formatVersion)
 	}
 	g, err := h.grid()
 	if err != nil {
 		return nil, err
 	}
 	if h.StepMS < 1 || h.StepMS > (24*time.Hour).Milliseconds() {
-		return nil, errors.New("mobility: the model's step is not between a millisecond and a " +
-			"day; train again")
+		return nil, errors.New("mobility: the model's step is not between a millisecond and a day")
 	}
 	if err := errors.Join(h.Calendar.Validate(), h.Gaps.Validate(), h.Kernel.validate(),
 		h.Jumps.validate()); err != nil {
 		return nil, fmt.Errorf("%w; train again", err)
 	}
 	if classes := h.Calendar.Classes(); len(h.Entries) != classes {
-		return nil, fmt.Errorf("mobility: the model file states the entries of %d classes, and "+
-			"its calendar has %d; train again", len(h.Entries), classes)
+		return nil, fmt.Errorf("mobility: the model file states the entries of %d classes, its calendar has %d "+
+			"(model-file)", len(h.Entries), classes)
 	}
 	total := int64(0)
 	for _, n := range h.Entries {
 		if n < 0 || n > MaxEntries {
-			return nil, fmt.Errorf("mobility: the model file states %d entries, and there can be "+
-				"%d; train again", n, MaxEntries)
+			return nil, fmt.Errorf("mobility: the model file states %d entries, over %d "+
+				"(model-file)", n, MaxEntries)
 		}
 		total += n
 	}
@@ -160,11 +157,11 @@ func (h *header) grid() (g *grid.Grid, err error) {
 		g, err = grid.New(h.Box, h.CellM)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mobility: the model's grid cannot be used: %w", err)
+		return nil, fmt.Errorf("mobility: the model's grid cannot be: %w", err)
 	}
 	if g.Width() != h.Width || g.Height() != h.Height {
-		return nil, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box gives %d "+
-			"× %d; train again", h.Width, h.Height, g.Width(), g.Height())
+		return nil, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box %d × %d",
+			h.Width, h.Height, g.Width(), g.Height())
 	}
 	return g, nil
 }

@@ -26,14 +26,12 @@ func (k Kernel) Radius() int { return len(k.Columns) - 1 }
 
 func (k Kernel) validate() error {
 	if len(k.Columns) != len(k.Rows) || k.Radius() > MaxRadius {
-		return errors.New("mobility: the kernel must have as many weights for rows as for " +
-			"columns, and reach 125 cells at most")
+		return errors.New("mobility: the kernel must be square, of 125 cells at most")
 	}
 	for i := range k.Columns {
 		for _, w := range [...]float64{k.Columns[i], k.Rows[i]} {
 			if !(w >= 0) || w > 1 || i == 0 && w == 0 {
-				return errors.New("mobility: the kernel has a weight that is not in [0, 1], or " +
-					"none for staying")
+				return errors.New("mobility: a weight of the kernel is not in [0, 1]")
 			}
 		}
 	}
@@ -69,8 +67,7 @@ var jumpsAway = [...]struct{ straight, diagonal int }{{2, 1}, {4, 3}, {8, 6}}
 
 func (j Jumps) validate() error {
 	if j != (Jumps{}) && (j.Side < 1 || j.Side > grid.MaxCells || !(j.Share > 0) || j.Share >= 1) {
-		return errors.New("mobility: jumps must have a share between 0 and 1 and blocks of at " +
-			"least one cell")
+		return errors.New("mobility: jumps need a share in (0, 1) and blocks of a cell")
 	}
 	return nil
 }

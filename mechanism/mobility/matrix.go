@@ -40,25 +40,23 @@ func (m *Matrix) Transitions() int { return len(m.Columns) }
 func (m *Matrix) validate(g *grid.Grid, k Kernel, j Jumps) error {
 	cells := g.Cells()
 	if len(m.RowStart) != cells+1 {
-		return fmt.Errorf("mobility: the matrix has %d rows, the grid %d cells", len(m.RowStart)-1,
-			cells)
+		return fmt.Errorf("mobility: the matrix has %d rows, the grid %d cells", len(m.RowStart)-1, cells)
 	}
 	if len(m.Columns) != len(m.Values) {
-		return fmt.Errorf("mobility: the matrix has %d columns but %d values", len(m.Columns),
+		return fmt.Errorf("mobility: the matrix has %d columns, %d values", len(m.Columns),
 			len(m.Values))
 	}
 	if m.RowStart[0] != 0 || m.RowStart[cells] != int64(len(m.Columns)) {
-		return fmt.Errorf("mobility: the rows of the matrix do not cover its transitions")
+		return fmt.Errorf("mobility: the matrix's rows do not cover its transitions")
 	}
 	if k.Radius() < 0 && m.Spread != nil ||
 		k.Radius() >= 0 && len(m.Spread) != cells {
-		return fmt.Errorf("mobility: the matrix has %d weights of the kernel; it needs one for "+
-			"each row, and none without a kernel", len(m.Spread))
+		return fmt.Errorf("mobility: %d weights of the kernel do not fit the rows", len(m.Spread))
 	}
 	for c := range cells {
 		from, to := m.RowStart[c], m.RowStart[c+1]
 		if to < from || to > int64(len(m.Columns)) {
-			return fmt.Errorf("mobility: row %d of the matrix ends before it starts", c)
+			return fmt.Errorf("mobility: row %d ends before it starts", c)
 		}
 		spread := 0.0
 		if m.Spread != nil {
@@ -82,16 +80,16 @@ func validRow(columns []grid.Cell, values []float64, spread, jumps float64, cell
 	total := spread + jumps
 	for i, c := range columns {
 		if c <= before || int(c) >= cells {
-			return fmt.Errorf("column %d does not ascend or is not a cell of the grid", c)
+			return fmt.Errorf("column %d does not ascend or lies outside", c)
 		}
 		if v := values[i]; !(v > 0) || v > 1+rowTolerance {
-			return fmt.Errorf("the probability of column %d is not in (0, 1]", c)
+			return fmt.Errorf("the probability of column %d is not positive", c)
 		}
 		before = c
 		total += values[i]
 	}
 	if !(math.Abs(total-1) <= rowTolerance) {
-		return fmt.Errorf("the probabilities sum to %v, not to 1", total)
+		return fmt.Errorf("the probabilities sum to %v", total)
 	}
 	return nil
 }

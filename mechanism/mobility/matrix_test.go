@@ -32,13 +32,13 @@ func TestMatrixValidate(t *testing.T) {
 			m.RowStart[1] = 0
 		}, "row 0 of the matrix: the probabilities sum to 0"},
 		"falling":            {func(m *Matrix) { m.RowStart[1] = -1 }, "row 0"},
-		"a needless kernel":  {func(m *Matrix) { m.Spread = []float64{0, 0} }, "none without"},
+		"a needless kernel":  {func(m *Matrix) { m.Spread = []float64{0, 0} }, "do not fit the rows"},
 		"row beyond the end": {func(m *Matrix) { m.RowStart[1] = 9 }, "row 0"},
 		"column twice":       {func(m *Matrix) { m.Columns[1] = 0 }, "ascend"},
 		"negative column":    {func(m *Matrix) { m.Columns[0] = -1 }, "ascend"},
-		"column too large":   {func(m *Matrix) { m.Columns[2] = 2 }, "not a cell"},
-		"zero":               {func(m *Matrix) { m.Values[0] = 0 }, "(0, 1]"},
-		"not a number":       {func(m *Matrix) { m.Values[0] = math.NaN() }, "(0, 1]"},
+		"column too large":   {func(m *Matrix) { m.Columns[2] = 2 }, "lies outside"},
+		"zero":               {func(m *Matrix) { m.Values[0] = 0 }, "is not positive"},
+		"not a number":       {func(m *Matrix) { m.Values[0] = math.NaN() }, "is not positive"},
 		"sum":                {func(m *Matrix) { m.Values[0] = .26 }, "sum to 1.01"},
 	} {
 		m := good()

@@ -86,12 +86,10 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if got, want := len(m.Matrices), m.Calendar.Classes(); got != want {
-		return fmt.Errorf("mobility: the calendar has %d classes and the model %d matrices; "+
-			"it needs one for each", want, got)
+		return fmt.Errorf("mobility: the calendar has %d classes, the model %d matrices", want, got)
 	}
 	if m.Step < time.Millisecond || m.Step%time.Millisecond != 0 {
-		return errors.New("mobility: the model's step must be a whole, positive number of " +
-			"milliseconds")
+		return errors.New("mobility: the model's step must be whole, positive milliseconds")
 	}
 	if err := errors.Join(m.Kernel.validate(), m.Jumps.validate()); err != nil {
 		return err

@@ -41,8 +41,7 @@ const hardly = .99
 // calendar, on all processors: a second for 280 cells.
 func New(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
 	if n := m.Grid.Cells(); n > MaxCells {
-		return nil, fmt.Errorf("a bound for one moment takes a map of at most %d cells, and this "+
-			"one has %d: train with larger cells to have one", MaxCells, n)
+		return nil, fmt.Errorf("a bound for one moment takes at most %d cells, not %d", MaxCells, n)
 	}
 	runs := newRuns(m)
 	steps := [parts + 1]int{}

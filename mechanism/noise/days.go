@@ -35,12 +35,11 @@ func DayAt(unixMS int64) Day {
 func ParseDay(text string) (Day, error) {
 	at, err := time.Parse(dayLayout, text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a day: write it as 2026-11-21, in UTC", text)
+		return 0, fmt.Errorf("%q is no day, as 2026-11-21 is", text)
 	}
 	day := DayAt(at.UnixMilli())
 	if !at.Equal(day.Start()) {
-		return 0, fmt.Errorf("the day %s is out of range: choose one from %v to %v",
-			text, Day(0), LastDay)
+		return 0, fmt.Errorf("the day %s is not %v to %v", text, Day(0), LastDay)
 	}
 	return day, nil
 }
@@ -128,7 +127,7 @@ func coverFrom(first Day, visit func(first Day, height int)) {
 }
 
 // ErrDestroyed is what a DestroyedError wraps.
-var ErrDestroyed = errors.New("the key of this day's noise was destroyed")
+var ErrDestroyed = errors.New("this day's noise key was destroyed")
 
 // DestroyedError says that a key has no noise for a day.
 type DestroyedError struct {

@@ -82,14 +82,12 @@ func ParseKey(text string) (Key, error) {
 		return parseFile(text)
 	}
 	if len(text) != 2*KeySize {
-		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters; make "+
-			"one with geodither key new FILE",
-			2*KeySize, len(text))
+		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters "+
+			"(key-file)", 2*KeySize, len(text))
 	}
 	secret := new([KeySize]byte)
 	if _, err := hex.Decode(secret[:], []byte(text)); err != nil {
-		return Key{}, errors.New("noise key: a character is not a hexadecimal digit (0-9, a-f); " +
-			"make a key with geodither key new FILE")
+		return Key{}, errors.New("noise key: a character is no hexadecimal digit (key-file)")
 	}
 	return hold(secret), nil
 }
@@ -169,11 +167,10 @@ func (k Key) FirstDay() Day {
 // have.
 func (k Key) From(first Day) (Key, error) {
 	if !k.HasNoise() {
-		return Key{}, errors.New("noise key: this key has no noise, of any day: use the " +
-			"service's key")
+		return Key{}, errors.New("noise key: this key has no noise (key-file)")
 	}
 	if first < 0 || first > LastDay {
-		return Key{}, fmt.Errorf("noise key: choose a day from %v to %v", Day(0), LastDay)
+		return Key{}, fmt.Errorf("noise key: choose %v to %v", Day(0), LastDay)
 	}
 	old := k.secret()
 	days, err := daysFrom(old.days, first)
@@ -276,16 +273,14 @@ func checkOf(text string) string {
 	return hex.EncodeToString(sum[:checkBytes])
 }
 
-var errFile = errors.New("noise key: the restricted key file is damaged: it was cut short or " +
-	"edited; export it again with geodither key export, or restore it from a backup")
+var errFile = errors.New("noise key: the restricted key file is damaged (key-file)")
 
 // parseFile reads what file writes, and nothing else. Lines may end in CR LF.
 func parseFile(text string) (Key, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	lines := strings.Split(text, "\n")
 	if version := strings.TrimPrefix(lines[0], fileTag); version != fileVersion {
-		return Key{}, errors.New("noise key: this restricted key file is of another version than " +
-			"this program knows: use the program that wrote it")
+		return Key{}, errors.New("noise key: this restricted key has another version (key-file)")
 	}
 	body := strings.Join(lines[:len(lines)-1], "\n") + "\n"
 	if lines[len(lines)-1] != lineCheck+" "+checkOf(body) {

@@ -18,8 +18,7 @@ import (
 )
 
 // ErrNoTracks says that nothing was long enough to measure.
-var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap that is long " +
-	"enough: hold out more users, or allow shorter stretches or longer gaps")
+var ErrNoTracks = errors.New("fit: no held-out user has a stretch without long gaps (held-out)")
 
 // MeasureFit measures a model on the tracks of users that it was not trained on. A track is a
 // stretch of successive steps without a gap. The filter starts at the model's initial distribution
@@ -219,8 +218,7 @@ func (o FitOptions) Validate() error {
 		errs = append(errs, mechanism.ValidateDelta(delta))
 	}
 	if o.MaxSteps < 0 {
-		errs = append(errs, fmt.Errorf("at most %d steps are none: leave the bound out to use all",
-			o.MaxSteps))
+		errs = append(errs, fmt.Errorf("at most %d steps are none", o.MaxSteps))
 	}
 	return errors.Join(errs...)
 }

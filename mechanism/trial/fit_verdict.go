@@ -133,9 +133,9 @@ const fewestUsers = 5
 
 // What [Disclosable] says against a fit.
 var (
-	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d would tell about these few", fewestUsers)
-	ErrFewOthers = fmt.Errorf("a fit of a model that fewer than %d users trained would reveal "+
-		"how these few move", fewestUsers)
+	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d reveals these few", fewestUsers)
+	ErrFewOthers = fmt.Errorf("fewer than %d users trained it: a fit reveals how they move",
+		fewestUsers)
 )
 
 // Disclosable says whether a fit may be stored in a model's file, which everybody may read who has
@@ -153,8 +153,8 @@ func Disclosable(held, others int64) error {
 	case held < fewestUsers:
 		return fmt.Errorf("of the users held out %d were measured: %w", held, ErrFewHeld)
 	case others < fewestUsers:
-		return fmt.Errorf("of the users who are not held out %d have two steps without a gap: %w",
-			others, ErrFewOthers)
+		return fmt.Errorf("of the training users %d have two steps without a gap: %w", others,
+			ErrFewOthers)
 	}
 	return nil
 }

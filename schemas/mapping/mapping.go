@@ -135,7 +135,7 @@ type Reader struct {
 // NewReader makes a reader. Without Decoders.Value it refuses values that need a registry.
 func (m *Mapping) NewReader(d Decoders) (*Reader, error) {
 	if m.NeedsKeys() && d.Key == nil {
-		return nil, errors.New("key: avro needs a schema registry to read keys with")
+		return nil, errors.New("key: avro needs a schema registry")
 	}
 	raw, err := schemas.NewCodec(schemas.Avro)
 	return &Reader{m, d, raw}, err

@@ -52,8 +52,8 @@ func (o Options) source() (source, error) {
 	}
 	found, ok := presets[o.Preset]
 	if !ok {
-		return source{}, fmt.Errorf("preset %q is unknown: choose %s, or name the parts of your "+
-			"records without one", string(o.Preset), list(Presets()))
+		return source{}, fmt.Errorf("preset %q: choose %s, or none", string(o.Preset),
+			list(Presets()))
 	}
 	return found, nil
 }

@@ -56,13 +56,13 @@ func TestWrongOptions(t *testing.T) {
 		{"rule's path", func(o *Options) { o.Where = []Rule{{Equals: 1}} }, []string{
 			"where, rule 1", "path",
 		}},
-		{"rule", func(o *Options) { o.Where = []Rule{{Path: "a"}} }, []string{"one of equals"}},
+		{"rule", func(o *Options) { o.Where = []Rule{{Path: "a"}} }, []string{"write equals"}},
 		{"two rules", func(o *Options) {
 			o.Where = []Rule{{Path: "a", Equals: 1, Exists: yes()}}
-		}, []string{"one of equals"}},
+		}, []string{"write equals"}},
 		{"rule's value", func(o *Options) {
 			o.Where = []Rule{{Path: "a", Equals: []any{1}}}
-		}, []string{"a text, a number"}},
+		}, []string{"text, number"}},
 		{"rules", func(o *Options) {
 			o.Where = make([]Rule, maxWhere+1)
 		}, []string{"rules are the most"}},

@@ -31,8 +31,8 @@ type step struct {
 	array, match bool
 }
 
-var errPath = errors.New("a path is names with points between them, a.b.c, a[0] for an element " +
-	"of an array, a[key=Location] for the one with that key, $.a from the whole message")
+var errPath = errors.New("write a path as a.b.c, a[0], a[key=Location], or $.a from the whole " +
+	"message")
 
 // parsePath reads a path. "$" alone is the whole message.
 func parsePath(text string) (path, error) {
@@ -84,7 +84,7 @@ func parseName(text string) (s step, rest string, err error) {
 	case s.name == "":
 		return s, "", errors.New("has an empty name")
 	case strings.ContainsAny(s.name, "]\"=$ \t\r\n"):
-		return s, "", errors.New(`has a name that needs brackets and quotes, a["b.c"]`)
+		return s, "", errors.New("has a name that needs quotes, a[\"b.c\"]")
 	}
 	rest, err = behind(rest)
 	return s, rest, err
@@ -106,14 +106,14 @@ func parseBracket(text string) (s step, rest string, err error) {
 	}
 	if name, value, ok := strings.Cut(inside, "="); ok {
 		if name == "" || value == "" || strings.ContainsAny(name, ".[\" ") {
-			return s, "", errors.New("has brackets with neither a number nor name=value in them")
+			return s, "", errors.New("has brackets without a number or name=value")
 		}
 		rest, err = behind(rest)
 		return step{name: name, value: value, match: true}, rest, err
 	}
 	index, err := strconv.ParseUint(inside, 10, 32)
 	if err != nil || index > maxIndex {
-		return s, "", errors.New("has brackets with neither a number nor name=value in them")
+		return s, "", errors.New("has brackets without a number or name=value")
 	}
 	rest, err = behind(rest)
 	return step{index: int(index), array: true}, rest, err
@@ -127,7 +127,7 @@ func behind(rest string) (string, error) {
 	case rest[0] != '.':
 		return "", errors.New("lacks a point behind a bracket")
 	case len(rest) == 1 || rest[1] == '[':
-		return "", errors.New("has a point with no name behind it")
+		return "", errors.New("has a point with no name behind")
 	}
 	return rest[1:], nil
 }

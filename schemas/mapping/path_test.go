@@ -64,10 +64,10 @@ func TestWrongPaths(t *testing.T) {
 	for text, words := range map[string]string{
 		"": "empty", "a..b": "empty name", "a.": "no name behind", ".a": "empty name",
 		"a.[0]": "no name behind", "a[0]b": "lacks a point", "a[": "closing bracket",
-		"a[x]": "neither a number", "a[-1]": "neither a number", "a[99999]": "neither a number",
-		"a[=x]": "neither a number", "a[k=]": "neither a number", `a["b]`: `lacks "]`,
-		"a b": "brackets and quotes", "a=b": "brackets and quotes", "$.": "no name behind",
-		"$a": "brackets and quotes", strings.Repeat("a", 300): "longer than",
+		"a[x]": "without a number", "a[-1]": "without a number", "a[99999]": "without a number",
+		"a[=x]": "without a number", "a[k=]": "without a number", `a["b]`: `lacks "]`,
+		"a b": "needs quotes", "a=b": "needs quotes", "$.": "no name behind",
+		"$a": "needs quotes", strings.Repeat("a", 300): "longer than",
 		strings.Repeat("a.", 20) + "a": "more than 16",
 	} {
 		if _, err := parsePath(text); err == nil || !strings.Contains(err.Error(), words) ||

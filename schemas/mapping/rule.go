@@ -60,7 +60,7 @@ func newRule(r Rule) (rule, error) {
 		}
 	}
 	if given != 1 {
-		return rule{}, errors.New("write one of equals, not_equals and exists beside the path")
+		return rule{}, errors.New("write equals, not_equals or exists beside the path")
 	}
 	out := rule{path: p, not: r.NotEquals != nil, presence: r.Exists != nil}
 	if out.presence {
@@ -83,7 +83,7 @@ func newRule(r Rule) (rule, error) {
 	case float64:
 		out.want = strconv.FormatFloat(v, 'g', -1, 64)
 	default:
-		return rule{}, errors.New("equals and not_equals take a text, a number, true or false")
+		return rule{}, errors.New("equals and not_equals take text, number or boolean")
 	}
 	out.number, err = strconv.ParseFloat(out.want, 64)
 	if err != nil || math.IsInf(out.number, 0) || math.IsNaN(out.number) {

@@ -54,8 +54,8 @@ func jsonSpelling(text string) (*spelling, error) {
 		s.write, s.read, sample = writeText, readText, "x"
 	}
 	if strings.Count(text, mark) != 1 || !json.Valid([]byte(before+sample+after)) {
-		return nil, errors.New(`after json: write a key of yours with one * in place of the user ` +
-			`id, such as json:{"id":*} for {"id":17}, or json:"*" for "jane"`)
+		return nil, errors.New("after json: write a key with one * as the user id, such as " +
+			"json:{\"id\":*}")
 	}
 	return s, nil
 }
@@ -65,10 +65,8 @@ func avroSpelling(text string) (*spelling, error) {
 	id, err := strconv.ParseUint(number, 10, 32)
 	kind, optional := strings.CutSuffix(kind, "?")
 	if err != nil || id > math.MaxInt32 || kind != "string" && kind != "long" {
-		return nil, errors.New(
-			"after avro: write the number of your keys' schema and the type of " +
-				"the user id, string or long, such as avro:42:long",
-		)
+		return nil, errors.New("after avro: write the schema's number and the id's type, such as " +
+			"avro:42:long")
 	}
 	s := &spelling{before: string(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)))}
 	if optional {

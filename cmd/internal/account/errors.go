@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -33,20 +32,8 @@ type LostError struct {
 	lost      map[int32]evidence
 }
 
-// Error says what is known of the partitions that have lost their changelog, and what
-// can be done.
+// Error says what is known of the partitions that have lost their changelog.
 func (e *LostError) Error() string {
-	facts, advice := e.parts()
-	return facts + advice
-}
-
-// Advice says what can be done; see task.Facts.
-func (e *LostError) Advice() string {
-	_, advice := e.parts()
-	return advice
-}
-
-func (e *LostError) parts() (facts, advice string) {
 	is := "is empty"
 	if e.Missing {
 		is = "is missing"
@@ -73,21 +60,12 @@ func (e *LostError) parts() (facts, advice string) {
 		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s",
 			e.Folder, someOf(folder)))
 	}
-	isNew := ""
 	if len(published) > 0 {
 		known = append(known, fmt.Sprintf("%s or %s has records in partition %s", e.Outputs[0],
 			e.Outputs[1], someOf(published)))
 	}
-	if len(known) == 1 && len(published) > 0 {
-		isNew = ". The group has no offset: set its offsets first, or all fixes are released " +
-			"again. If this is a new service, give it output topics of its own, or choose 3"
-	}
-	was := "It was deleted, emptied or made again"
-	if e.Missing {
-		was = topics.Renamed + ". Else the topic was deleted"
-	}
-	return fmt.Sprintf("%v: %s %s, but %s", task.ErrLost, e.Changelog, is,
-		strings.Join(known, ", and ")), ". " + was + ". " + task.WaysOut + isNew
+	return fmt.Sprintf("%v: %s %s, but %s (changelog-lost)", task.ErrLost, e.Changelog, is,
+		strings.Join(known, ", and "))
 }
 
 // Unwrap returns task.ErrLost.
@@ -111,15 +89,14 @@ type ElsewhereError struct {
 	lost *LostError
 }
 
-// Error says whose the folder is, and what to do.
+// Error says whose the folder is.
 func (e *ElsewhereError) Error() string {
 	is := "is not the topic that the state folder was written for"
 	if e.gone {
 		is = "is missing"
 	}
 	return fmt.Sprintf("the state folder %s is of another cluster or of an earlier raw topic: %s "+
-		"%s: 1. correct brokers or topics.raw; or 2. \"geodither state reset "+
-		"--discard-account\": every account of ε starts at 0", e.lost.Folder, e.Raw, is)
+		"%s (folder-elsewhere)", e.lost.Folder, e.Raw, is)
 }
 
 // Unwrap returns the LostError.

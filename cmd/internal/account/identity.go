@@ -36,15 +36,11 @@ func CopyOf(identity []byte, cluster, group string, t topics.Set) (changelog []b
 // transaction was committed beside the new one: its records come to lie at offsets that
 // were taken, which the task sees before the commit.
 func Remade(topic string, was, is []byte) error {
-	return task.Advise(fmt.Errorf("%w: %s was deleted and made again while the service worked "+
-		"(its id was %x and is %x)", task.ErrLost, topic, was, is),
-		". No transaction was committed beside the new one. "+task.WaysOut)
+	return fmt.Errorf("%w: %s was deleted and made again while the service worked: its id was %x "+
+		"and is %x (changelog-lost)", task.ErrLost, topic, was, is)
 }
 
 // CutChangelog is said of a changelog whose beginning is gone while its end is there.
 // Kafka's cleaner leaves the beginning where it is; retention and kafka-delete-records
 // move it.
-const CutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by " +
-	"retention or by hand? " +
-	"A user whose state was in that part, and who has not reported since, has an account of ε " +
-	"that starts at 0 again"
+const CutChangelog = "the changelog does not begin at offset 0 (changelog-cut)"

@@ -119,9 +119,9 @@ func (c *Check) nothingLost(gone bool) *LostError {
 func (c *Check) mayBeAccepted(found *LostError) error {
 	for n, e := range found.lost {
 		if e.committed < 0 && e.stored > 0 {
-			return fmt.Errorf("%w: --accept=lost-account needs an offset of group %s in partition "+
-				"%d of %s, or all its fixes are released again: set it to %d, where the state "+
-				"folder ends", task.ErrLost, c.Cluster.Group, n, c.Cluster.Topics.Raw, e.stored)
+			return fmt.Errorf("%w: group %s has no offset in partition %d of %s: set it to %d, "+
+				"where the folder ends (changelog-lost)", task.ErrLost, c.Cluster.Group, n,
+				c.Cluster.Topics.Raw, e.stored)
 		}
 	}
 	return nil

@@ -145,8 +145,7 @@ func (m *mover) plan(ctx context.Context) (Move, error) {
 		return move, fmt.Errorf("nothing was written to %s: %w", t.Changelog,
 			errors.Join(problems...))
 	case !some:
-		return move, fmt.Errorf("%s holds no mark of geodither's: has the mirror copied it?",
-			t.Changelog)
+		return move, fmt.Errorf("%s holds no mark (changelog-foreign)", t.Changelog)
 	}
 	move.Accounts, err = Accounts(ctx, m.o)
 	return move, err
@@ -167,19 +166,19 @@ func (m *mover) partition(ctx context.Context, n int32, of int) (MovedPartition,
 	case err != nil:
 		return p, err
 	case !there.marked && p.Input > raw.First:
-		return p, fmt.Errorf("%s has no mark: let the mirror copy it to its end. If nothing was "+
-			"processed there: --from earliest", m.o.Topics.Changelog)
+		return p, fmt.Errorf("%s has no mark; if nothing was processed there: --from earliest "+
+			"(move-incomplete)", m.o.Topics.Changelog)
 	case !there.marked:
 		p.Empty = true
 		return p, nil
 	case len(m.source) > 0 && bytes.Equal(m.source, there.mark.Source):
-		return p, fmt.Errorf("the accounts in %s are of %s already: start the service",
-			m.o.Topics.Changelog, m.o.Topics.Raw)
+		return p, fmt.Errorf("the accounts in %s are of %s already", m.o.Topics.Changelog,
+			m.o.Topics.Raw)
 	case task.CheckPartitioner(there.mark, m.o.PartitionerName(of)) != nil:
 		return p, task.CheckPartitioner(there.mark, m.o.PartitionerName(of))
 	case there.mark.Published > there.mark.Input:
-		return p, fmt.Errorf("the service has not processed again what was published before: "+
-			"start it on the earlier raw topic, until raw offset %d", there.mark.Published)
+		return p, fmt.Errorf("not all that was published is processed: first reach raw offset %d "+
+			"of the earlier topic (move-incomplete)", there.mark.Published)
 	}
 	last, err := m.read(ctx, &p)
 	if err != nil {
@@ -208,10 +207,10 @@ func (m *mover) where(ctx context.Context, n int32, raw *topics.Reader) (int64, 
 	case err != nil:
 		return 0, err
 	case !found:
-		return 0, fmt.Errorf("group %s has no offset: set one, or name a time (--from)", m.o.Group)
+		return 0, fmt.Errorf("group %s has no offset: set one, or --from", m.o.Group)
 	case at < raw.First || at > raw.End:
-		return 0, fmt.Errorf("raw offset %d is not between %d and %d, which %s has", at, raw.First,
-			raw.End, m.o.Topics.Raw)
+		return 0, fmt.Errorf("raw offset %d is not between %d and %d of %s", at, raw.First, raw.End,
+			m.o.Topics.Raw)
 	}
 	return at, nil
 }
@@ -272,8 +271,8 @@ func (m *mover) covers(ctx context.Context, raw *topics.Reader, p *MovedPartitio
 	if dated {
 		way += " or " + last.Format(time.RFC3339Nano)
 	}
-	return fmt.Errorf("the last instance has not stopped cleanly, or the mirror lacks the end of "+
-		"%s: stop the one, let the other finish. If that cannot be: %s", m.o.Topics.Changelog, way)
+	return fmt.Errorf("the end of %s is missing; to go without it: %s (move-incomplete)",
+		m.o.Topics.Changelog, way)
 }
 
 // write writes one partition in one transaction.

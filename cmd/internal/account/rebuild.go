@@ -145,8 +145,8 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 		}
 		// Offsets of two changelogs cannot be compared, so which states are newer is not known.
 		if r.copied != nil && !bytes.Equal(r.copied, id) {
-			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name: name "+
-				"only folders of the later one", r.names[0], name)
+			return fmt.Errorf("folders %s and %s are copies of two changelogs (folder-unknown)",
+				r.names[0], name)
 		}
 		r.copied = id
 	}
@@ -208,8 +208,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	for _, p := range plan.Partitions {
 		if p.unknown && evidence {
 			problems = append(problems, fmt.Errorf("partition %d: no folder has its states, and "+
-				"the group has no offset: 1. name its last instance's folder; 2. if nothing was "+
-				"processed, set offset 0", p.Number))
+				"the group has no offset (folder-unknown)", p.Number))
 		}
 	}
 	if len(problems) > 0 {
@@ -217,8 +216,8 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 			errors.Join(problems...))
 	}
 	if !some {
-		return plan, fmt.Errorf("there is nothing to write back: %s has the marks of all "+
-			"partitions that group %s has processed", t.Changelog, r.o.Group)
+		return plan, fmt.Errorf("nothing to write back: %s has all partitions that group %s has "+
+			"processed", t.Changelog, r.o.Group)
 	}
 	return plan, nil
 }
@@ -263,8 +262,8 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool) (RebuiltP
 		p.unknown = err == nil && raw.End > 0 // something of it may have been processed
 		return p, err
 	case best == nil:
-		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name "+
-			"the folder of the partition's last instance", r.o.Group, committed)
+		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it "+
+			"(folder-unknown)", r.o.Group, committed)
 	default:
 		p = *best
 	}
@@ -318,8 +317,7 @@ type held struct {
 }
 
 // errCut says that users' accounts may be missing.
-var errCut = errors.New("the changelog does not begin at offset 0, so accounts are missing: a " +
-	"mirror has to copy it from its beginning")
+var errCut = errors.New("the changelog does not begin at offset 0 (changelog-cut)")
 
 // holds looks at a partition of the changelog. If it has a mark, it must have its beginning.
 func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
@@ -330,8 +328,7 @@ func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
 	if h.marked {
 		log, err := topics.Open(ctx, r.client, topic, n, consumer.FetcherOptions{})
 		if err == nil && log.First > 0 {
-			err = fmt.Errorf("%w. Else delete %s, with all instances stopped, and write all of "+
-				"it back from their folders: run this again", errCut, topic)
+			err = fmt.Errorf("%w; else delete %s and run this again", errCut, topic)
 		}
 		if err == nil {
 			h.end = log.End
@@ -340,8 +337,7 @@ func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
 	}
 	some, err := r.look.Holds(ctx, n)
 	if some {
-		err = fmt.Errorf("%s has records here, but no mark of geodither's: set topics.changelog "+
-			"to the right topic", topic)
+		err = fmt.Errorf("%s has records, but no mark of geodither's (changelog-foreign)", topic)
 	}
 	return h, err
 }
@@ -359,16 +355,16 @@ func (r *rebuilder) leads(p *RebuiltPartition, h held) bool {
 func (r *rebuilder) check(ctx context.Context, p *RebuiltPartition) error {
 	switch {
 	case !p.NoOffset && p.Input > p.committed:
-		return fmt.Errorf("the states in %s are those at raw offset %d, and the group is at %d: "+
-			"set its offset to %[2]d", p.Folder, p.Input, p.committed)
+		return fmt.Errorf("the states in %s are those at raw offset %d, and the group is at %d "+
+			"(group-moved)", p.Folder, p.Input, p.committed)
 	case p.store != nil && len(p.value) == 0:
-		return fmt.Errorf("the store in %s has no mark: name another folder", p.Folder)
+		return fmt.Errorf("the store in %s has no mark", p.Folder)
 	case p.mark.Input != p.Input:
-		return fmt.Errorf("the store in %s does not add up: its states are those at raw "+
-			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
+		return fmt.Errorf("the store in %s has states at raw offset %d, its mark says %d", p.Folder,
+			p.Input, p.mark.Input)
 	case len(r.source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(r.source, p.mark.Source):
-		return fmt.Errorf("%w since the states in %s were made: to go on with it, see --from",
-			task.ErrSource, p.Folder+p.From)
+		return fmt.Errorf("%w since the states in %s were made (raw-remade)", task.ErrSource,
+			p.Folder+p.From)
 	case p.Input >= p.committed:
 		return nil
 	}
@@ -386,11 +382,11 @@ func (r *rebuilder) checkLag(ctx context.Context, p *RebuiltPartition) error {
 		p.Input, p.Folder+p.From, p.committed)
 	switch {
 	case raw.First > p.Input || raw.End < p.committed:
-		return fmt.Errorf("%s, and the raw topic has only offsets %d to %d: name the last "+
-			"instance's folder (if there is none, see --help)", lag, raw.First, raw.End)
+		return fmt.Errorf("%s, and the raw topic has only offsets %d to %d (folder-unknown)", lag,
+			raw.First, raw.End)
 	case !bytes.Equal(p.mark.Settings, r.o.Fingerprint()):
-		return fmt.Errorf("%s, and were made under other settings: name the last instance's "+
-			"folder, or run this with those. Different: %s", lag, r.o.Differences(p.mark.Settings))
+		return fmt.Errorf("%s, and were made under other settings: %s (folder-unknown)", lag,
+			r.o.Differences(p.mark.Settings))
 	}
 	if err := r.o.CheckVersions(p.mark); err != nil {
 		return fmt.Errorf("%s: %w", lag, err)
@@ -458,8 +454,7 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 		return err
 	}
 	if found && committed != p.committed || !found && !p.NoOffset {
-		return fmt.Errorf("the group has moved to raw offset %d: stop its instances and try again",
-			committed)
+		return fmt.Errorf("the group has moved to raw offset %d (group-active)", committed)
 	}
 	if err := r.fill(ctx, tx, p); err != nil {
 		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))

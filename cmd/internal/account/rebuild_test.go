@@ -155,7 +155,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 		"none": {func(task.Mark) []byte { return nil }, "has no mark"},
 		"another": {
 			func(m task.Mark) []byte { m.Input++; return task.AppendMark(nil, m) },
-			"does not add up",
+			"its mark says",
 		},
 		"another raw topic's": {func(m task.Mark) []byte {
 			m.Source = []byte("another")

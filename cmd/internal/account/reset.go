@@ -181,9 +181,8 @@ func requireEmpty(ctx context.Context, client *kafka.Client, group string) error
 			return fmt.Errorf("look at group %s: %w", group, code)
 		case errors.As(g.Error, &code), g.GroupState == "Empty", g.GroupState == "Dead":
 		default:
-			return fmt.Errorf("group %s has members (its state is %q): stop every instance and "+
-				"try again; one that was killed stays a member until its session_timeout",
-				group, g.GroupState)
+			return fmt.Errorf("group %s has members, its state is %q (group-active)", group,
+				g.GroupState)
 		}
 	}
 	return nil
@@ -255,8 +254,8 @@ func awaitGone(ctx context.Context, client *kafka.Client, topic string) error {
 }
 
 // ErrOnlyCopy says that a state folder may hold what no changelog does.
-var ErrOnlyCopy = errors.New("the changelog is lost (or cannot be looked at); this folder may be " +
-	"the only copy of the users' accounts of ε: see state rebuild-changelog")
+var ErrOnlyCopy = errors.New("this folder may be the only copy of the accounts of ε " +
+	"(changelog-lost)")
 
 // Restorable looks whether the changelog has all that the state folder has, so that the
 // folder can be removed. The error is an ErrOnlyCopy that says what is missing, or why that

@@ -23,7 +23,7 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 		"deleted": {func(w *servicetest.World, o service.Options) service.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, false)
 			return o
-		}, "do not create it"},
+		}, "(changelog-lost)"},
 		"made again": {func(w *servicetest.World, o service.Options) service.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, true)
 			return o

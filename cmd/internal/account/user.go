@@ -86,8 +86,7 @@ type Place struct {
 }
 
 // ErrNoState says that a user has no state.
-var ErrNoState = errors.New(
-	"the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
+var ErrNoState = errors.New("the user has no state: unknown, or the id is written otherwise")
 
 // User finds a user's state in the changelog, as of the last transaction that was committed when it
 // looks. It looks into every partition, so it costs reading the whole topic. The partition that the

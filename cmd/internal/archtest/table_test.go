@@ -37,7 +37,7 @@ type rule struct {
 // plumbing carries bytes and imports no mathematics; they meet in
 // cmd/internal.
 var table = map[string]rule{
-	"deploy":           {}, // the config that explains every key
+	"deploy":           {}, // example configs, and what to do about errors
 	"mechanism/convex": {pure: true},
 	"mechanism/grid":   {tests: []string{"mechanism/internal/oracle"}, pure: true},
 	"mechanism/noise":  {tests: []string{"mechanism/internal/oracle"}, pure: true},
@@ -289,7 +289,9 @@ var table = map[string]rule{
 		third: []string{gonum},
 	},
 	"cmd/internal/cli": {
-		ours:  []string{"mechanism/grid", "cmd/internal/traces", "schemas/mapping"},
+		ours: []string{
+			"deploy", "mechanism/grid", "cmd/internal/traces", "schemas/mapping",
+		},
 		third: []string{cobra, pflag, term},
 	},
 	"cmd/internal/files": {
@@ -455,7 +457,7 @@ var table = map[string]rule{
 			"mechanism/noise", "schemas",
 		},
 	},
-	"cmd/internal/archtest": {tests: []string{yamlGo}},
+	"cmd/internal/archtest": {tests: []string{"deploy", yamlGo}},
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account",

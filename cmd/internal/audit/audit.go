@@ -151,7 +151,7 @@ func prepared(s Settings, seed uint64) (Settings, error) {
 		return s, err
 	}
 	if s.Model.Grid.Cells() < 2 {
-		return s, errors.New("the map has no more than one place: train a model with smaller cells")
+		return s, errors.New("the map has no more than one place: take smaller cells")
 	}
 	s.Release = given.Options()
 	if r := s.Release; r.Mechanism != law.Lattice && r.Mechanism != law.Codebook ||

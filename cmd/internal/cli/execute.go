@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/deploy"
 )
 
 // Exit codes of every command.
@@ -52,6 +54,9 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 		return ExitFailed
 	}
 	fmt.Fprintf(std.Err, "geodither: %v\n", err)
+	if remedy, ok := deploy.RemedyOf(err.Error()); ok {
+		fmt.Fprintf(std.Err, "see \"geodither explain %s\"\n", remedy.Name)
+	}
 	if usage || !begun {
 		fmt.Fprintf(std.Err, "see %q\n", cmd.CommandPath()+" --help")
 		return ExitUsage

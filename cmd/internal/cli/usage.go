@@ -87,7 +87,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case !cmd.HasSubCommands():
-		return fmt.Errorf("%s takes no argument, but there is %q", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%s takes no argument, but got %q", cmd.CommandPath(), args[0])
 	}
 	cmd.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets too late for us
 	message := fmt.Sprintf("%q is no command of %s", args[0], cmd.CommandPath())

@@ -14,15 +14,14 @@ import (
 func ParseBox(text string) (grid.Box, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) != 4 {
-		return grid.Box{}, fmt.Errorf("box %q: "+
-			"want four numbers, south,west,north,east in degrees", text)
+		return grid.Box{}, fmt.Errorf("box %q: want south,west,north,east in degrees", text)
 	}
 	var v [4]float64
 	for i, p := range parts {
 		x, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
 		if err != nil {
-			return grid.Box{}, fmt.Errorf("box %q: %q is no number; "+
-				"want south,west,north,east in degrees", text, p)
+			return grid.Box{}, fmt.Errorf("box %q: %q is no number: want south,west,north,east",
+				text, p)
 		}
 		v[i] = x
 	}
@@ -40,8 +39,7 @@ func ParseLength(text string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !(v > 0) || math.IsInf(v, 1) {
-		return 0, fmt.Errorf("length %q is not a positive number of metres: "+
-			"write 340m or 0.34km", text)
+		return 0, fmt.Errorf("length %q is not a positive number of metres", text)
 	}
 	return v * unit, nil
 }
@@ -69,8 +67,8 @@ func ParseMap(box, cell string) (*grid.Grid, error) {
 		{North: a, West: b, South: c, East: d}, // north, west, south, east
 	} {
 		if _, other := grid.New(meant, cellM); other == nil {
-			return nil, fmt.Errorf("%w; the order is south,west,north,east: is it --box "+
-				"%g,%g,%g,%g?", err, meant.South, meant.West, meant.North, meant.East)
+			return nil, fmt.Errorf("%w: is it --box %g,%g,%g,%g (south,west,north,east)?", err,
+				meant.South, meant.West, meant.North, meant.East)
 		}
 	}
 	return nil, err
@@ -94,14 +92,13 @@ func Kilometres(name, text string) (float64, error) {
 func InSteps(name string, d, step time.Duration) (int, error) {
 	switch {
 	case d < 0:
-		return 0, fmt.Errorf("%s: %v is negative; leave it out for none", name, d)
+		return 0, fmt.Errorf("%s: %v is negative", name, d)
 	case d > 0 && d < step:
-		return 0, fmt.Errorf("%s: %v is shorter than the model's step of %v: "+
-			"write a whole multiple of that", name, d, step)
+		return 0, fmt.Errorf("%s: %v is shorter than the model's step of %v", name, d, step)
 	case d%step != 0:
 		below := d.Truncate(step)
-		return 0, fmt.Errorf("%s: %v is not a whole multiple of the model's step of %v: "+
-			"write %v or %v", name, d, step, below, below+step)
+		return 0, fmt.Errorf("%s: %v is no multiple of the step %v: write %v or %v", name, d, step,
+			below, below+step)
 	}
 	return int(d / step), nil
 }

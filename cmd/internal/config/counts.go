@@ -53,8 +53,8 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 		missing = append(missing, name("per_day"))
 	}
 	if len(missing) > 0 {
-		return s, fmt.Errorf("%s: not set, and without a default: for a user's whole day ε = 1 is "+
-			"strong, and per_day has to cover a shift", strings.Join(missing, ", "))
+		return s, fmt.Errorf("%s is not set: for a user's whole day ε = 1 is strong",
+			strings.Join(missing, ", "))
 	}
 	if err := s.Settings.Validate(); err != nil {
 		return s, fmt.Errorf("%s, %s: %w", name("epsilon"), name("per_day"), err)
@@ -63,8 +63,8 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 		return s, fmt.Errorf("%s, %s: %w", name("window"), name("time_zone"), err)
 	}
 	if most := int(24 * time.Hour / n.Window); n.PerDay > most {
-		return s, fmt.Errorf("%s %d: a day has %d windows of %v, and more noise than for these "+
-			"protects nobody: choose %[3]d or fewer", name("per_day"), n.PerDay, most, n.Window)
+		return s, fmt.Errorf("%s %d: a day has only %d windows of %v", name("per_day"), n.PerDay,
+			most, n.Window)
 	}
 	if n.First != "" {
 		if s.First, err = counts.ParseDate(n.First); err != nil {
@@ -72,13 +72,13 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 		}
 	}
 	if n.Grace < 0 || n.Skew < time.Millisecond {
-		return s, fmt.Errorf("%s, %s: must not be negative, nor the second 0", name("grace"),
+		return s, fmt.Errorf("%s, %s: must not be negative, the second not 0", name("grace"),
 			name("skew"))
 	}
 	s.SkewMS, s.Admission.GraceMS = n.Skew.Milliseconds(), n.Grace.Milliseconds()
 	ahead := c.withoutFiles().WithDefaults().MaxAhead
 	if ahead == schemas.AnyAhead && c.CountsUsers() {
-		return s, errors.New("max_ahead: off would keep windows of any later day: set a duration")
+		return s, errors.New("max_ahead: off is not for counts: set a duration")
 	}
 	s.Admission.MaxAheadMS = ahead.Milliseconds()
 	if s.Zones, err = c.zones(name); err == nil {
@@ -102,8 +102,7 @@ func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
 		if name("zones") != name("zone") { // in a config
 			file += " as " + name("zones")
 		}
-		return nil, fmt.Errorf("%s: not set: give the length of a square's side, such as 1km, "+
-			"or %s", name("zone"), file)
+		return nil, fmt.Errorf("%s: set a square's side, such as 1km, or %s", name("zone"), file)
 	case n.Zone != "" && n.Zones != "":
 		return nil, fmt.Errorf("%s, %s: both are set: keep one", name("zone"), name("zones"))
 	case n.Zones != "" && n.Box != "":
@@ -151,8 +150,8 @@ func (c *File) squares(name func(key string) string) (*grid.Grid, error) {
 		return g, nil
 	}
 	if c.Model == "" && c.Models == "" {
-		return nil, fmt.Errorf("name what %s divides: %s BOX, or the map of the config's model",
-			name("zone"), name("box"))
+		return nil, fmt.Errorf("name what %s divides: %s BOX, or a model", name("zone"),
+			name("box"))
 	}
 	model, err := c.Chosen()
 	if err != nil {
@@ -183,7 +182,7 @@ func ReadCounting(path string) (n Counting, file File, err error) {
 // Counting returns the services that count what the config's raw topic has.
 func (c *File) Counting() (n Counting, err error) {
 	if !c.CountsUsers() {
-		return n, errors.New("there is no section counts: \"geodither config example\" shows one")
+		return n, errors.New("there is no section counts (geodither config example)")
 	}
 	windows, totals, err := c.CountingClusters()
 	if err != nil {
@@ -245,12 +244,11 @@ func (c *File) CountingClusters() (windows, totals topics.Cluster, err error) {
 		if slices.Contains(taken, name) || slices.Contains(own[:i], name) ||
 			name == windows.Topics.Raw {
 			return windows, totals, fmt.Errorf("topics.counts, counts.group: the topic %q has "+
-				"another use; choose other names", name)
+				"another use", name)
 		}
 	}
 	if windows.Group == first.Group || totals.Group == first.Group {
-		return windows, totals, errors.New("counts.group: it is the group of the service that " +
-			"sanitizes; give each its own")
+		return windows, totals, errors.New("counts.group: the service that sanitizes has it")
 	}
 	// The errors name keys of the first service, whose topics have other keys here.
 	fix := strings.NewReplacer("topics.sanitized: ", "topics.counts: ")

@@ -410,8 +410,7 @@ func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if c.Level != "" {
 		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error",
-				c.Level)
+			return nil, fmt.Errorf("log.level %q: choose debug, info, warn or error", c.Level)
 		}
 	}
 	options := &slog.HandlerOptions{Level: level}
@@ -422,5 +421,5 @@ func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
 		options.ReplaceAttr = durationsAsText
 		return slog.New(slog.NewJSONHandler(out, options)), nil
 	}
-	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)
+	return nil, fmt.Errorf("log.format %q: choose text or json", c.Format)
 }

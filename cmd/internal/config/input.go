@@ -49,8 +49,8 @@ func (c Input) read(raw schemas.Encoding) (engine.Input, error) {
 		return input, nil
 	}
 	if raw != "" {
-		return input, errors.New("encoding.raw and the mapping under input exclude each other: " +
-			"remove encoding.raw; input.format says how records are encoded")
+		return input, errors.New("encoding.raw and the section input exclude each other: set " +
+			"input.format")
 	}
 	var err error
 	if input.Mapping, err = mapping.New(options); err != nil {

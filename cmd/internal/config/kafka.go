@@ -36,7 +36,7 @@ func (k Kafka) ready() (Kafka, error) {
 		path := paths[key]
 		if *path == "" && k.written[key] {
 			errs = append(errs,
-				fmt.Errorf("kafka.%s is empty: name a file, or remove the key", key))
+				fmt.Errorf("kafka.%s is empty", key))
 		}
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(k.dir, *path)

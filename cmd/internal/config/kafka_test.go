@@ -123,7 +123,7 @@ func TestEmptyPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := file.Connection(); err == nil ||
-			!strings.Contains(err.Error(), "kafka."+key+" is empty: name a file") {
+			!strings.Contains(err.Error(), "kafka."+key+" is empty") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -45,8 +45,7 @@ func spans(entries []Hours) ([]hours.Span, error) {
 		return nil, nil
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("hours: the list is empty: leave hours out to release at all " +
-			"times, or write \"- {days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}\"")
+		return nil, errors.New("hours: the list is empty; leave it out to release at all times")
 	}
 	all, errs := make([]hours.Span, len(entries)), make([]error, len(entries))
 	for i, c := range entries {
@@ -60,8 +59,8 @@ func spans(entries []Hours) ([]hours.Span, error) {
 
 func (c Hours) span() (s hours.Span, err error) {
 	if c.From == "" || c.To == "" || c.Zone == "" {
-		return s, errors.New("it needs from, to and zone: \"{days: mon-fri, from: 06:00, " +
-			"to: 18:00, zone: Europe/London}\"")
+		return s, errors.New("set from, to and zone: \"{days: mon-fri, from: 06:00, to: 18:00, " +
+			"zone: Europe/London}\"")
 	}
 	var errs [3]error
 	s.Zone = c.Zone
@@ -109,13 +108,12 @@ func (c Release) Options(step time.Duration) (mechanism.Options, error) {
 func (c Release) complete() error {
 	switch {
 	case c.Mechanism == "":
-		return errors.New("set mechanism, which has no default: codebook has the least error; " +
-			"lattice with a small delta, such as .01, tells near places apart less than far ones")
+		return errors.New("set mechanism: codebook has the least error, lattice is the paper's")
 	case !slices.Contains(law.Names(), c.Mechanism):
 		return nil // Validate reports it, and what its ε and δ would be is not known
 	case c.Mechanism == law.Codebook && c.Delta != nil:
-		return fmt.Errorf("delta is the mass outside the location set, and mechanism %s has no "+
-			"such set: leave delta out, or choose mechanism %s", law.Codebook, law.Lattice)
+		return fmt.Errorf("delta: mechanism %s has no location set; choose mechanism %s",
+			law.Codebook, law.Lattice)
 	case c.Mechanism != law.Codebook && (c.Epsilon == nil || c.Delta == nil):
 		missing := "epsilon and delta, which have no default"
 		switch {
@@ -124,9 +122,8 @@ func (c Release) complete() error {
 		case c.Delta != nil:
 			missing = "epsilon, which has no default"
 		}
-		return fmt.Errorf("mechanism %s needs %s. "+
-			`"geodither model inspect -c FILE MODEL" says what error to expect`,
-			c.Mechanism, missing)
+		return fmt.Errorf("mechanism %s needs %s (\"geodither model inspect -c FILE MODEL\" "+
+			"shows the error)", c.Mechanism, missing)
 	}
 	return nil
 }
@@ -167,8 +164,8 @@ func (c Publish) check() error {
 	case "", mechanism.EstimateMean, mechanism.EstimateMedian:
 		return nil
 	}
-	return fmt.Errorf("publish: estimate %q: write %s, or %s for the geometric median",
-		c.Estimate, mechanism.EstimateMean, mechanism.EstimateMedian)
+	return fmt.Errorf("publish.estimate %q: write %s or %s", c.Estimate, mechanism.EstimateMean,
+		mechanism.EstimateMedian)
 }
 
 // Options returns the service's options.
@@ -229,16 +226,15 @@ func (b *Budget) required() error {
 	if b.decided {
 		return nil
 	}
-	return errors.New("release.budget is not set and has no default: write " +
-		"{epsilon: 18, window: 24h} for Σε = 18 in any 24 hours at most, or \"none\" for no limit")
+	return errors.New("release.budget is not set: write {epsilon: 18, window: 24h}, or \"none\" " +
+		"for no limit")
 }
 
 // agree refuses limits that contradict each other. Whether each is a number that can be used, and
 // leaves room for one release, is left to the mechanism's own Validate.
 func (b *Budget) agree() error {
 	if b.Lifetime > 0 && b.Lifetime < b.Epsilon {
-		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s that budget.epsilon "+
-			"allows in one window, which could never be spent: raise lifetime or lower epsilon",
+		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s of one window",
 			strings.TrimSpace(cli.Sum(b.Lifetime)), strings.TrimSpace(cli.Sum(b.Epsilon)))
 	}
 	return nil

@@ -82,9 +82,8 @@ func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) {
 		return c.RawTopic()
 	})
 	if err == nil && mapped != "" && t.Name == mapped {
-		err = cli.Usagef("config %s: input says that the records of %s have another form than "+
-			"schemas/raw.avsc, which is what geodither writes: name another topic with --topic, "+
-			"or a config without a mapping", f.path, mapped)
+		err = cli.Usagef("config %s: the records of %s have the form of input, which geodither "+
+			"does not write", f.path, mapped)
 	}
 	return t, err
 }
@@ -120,7 +119,7 @@ func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, e
 	t.Made = c.Topics.Create && cmp.Or(f.topic, t.Name) == t.Name
 	t.Name = cmp.Or(f.topic, t.Name)
 	if t.Name == "" {
-		return t, cli.Usagef("name the topic with --topic, or the config of its service with -c")
+		return t, cli.Usagef("name the topic with --topic, or -c")
 	}
 	if err := t.Encoding.Validate(); err != nil {
 		return t, cli.Usage(err)

@@ -28,8 +28,7 @@ func decode(text []byte, into any) (*yaml.Node, error) {
 		return root, explainTab(text, err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return root, errors.New(
-			"a second YAML document follows the first (---), and would be ignored: keep one")
+		return root, errors.New("a second YAML document follows the first (---)")
 	}
 	d := document{seen: map[visit]bool{}}
 	of := reflect.TypeOf(into).Elem()
@@ -86,8 +85,7 @@ func explainTab(text []byte, err error) error {
 	number := 0
 	for line := range bytes.Lines(text) {
 		if number++; number >= first && tabIndent.Match(line) {
-			return fmt.Errorf("line %d: a tab indents this line, and YAML takes only spaces: "+
-				"replace each tab with spaces", number)
+			return fmt.Errorf("line %d: a tab indents this line; YAML takes spaces", number)
 		}
 	}
 	return err

@@ -88,15 +88,14 @@ func openLedger(keyFile string) (*ledger, error) {
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s exists: another run counts under this key, or was killed: wait "+
-			"for it, or remove the file", l.lock)
+		return nil, fmt.Errorf("%s exists: another run counts under this key, or was killed",
+			l.lock)
 	}
 	if err == nil {
 		err = file.Close()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the ledger of the key cannot be written, and noise must not be "+
-			"used twice: %w", err)
+		return nil, fmt.Errorf("the key's ledger of counts cannot be written: %w", err)
 	}
 	if err := l.read(); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -114,8 +113,7 @@ func (l *ledger) read() error {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if lines[0] != ledgerHead {
-		return fmt.Errorf("%s is no ledger of counts that this program knows: restore it from a "+
-			"copy, or where another version wrote it publish with a new key, at a further ε",
+		return fmt.Errorf("%s is no ledger of counts that this program knows (counts-published)",
 			l.path)
 	}
 	for i, text := range lines[1:] {
@@ -124,7 +122,7 @@ func (l *ledger) read() error {
 			&line.edition, &line.zones, &line.epsilon, &line.perDay, &line.digest)
 		if err != nil || n != 9 || line.String() != text ||
 			len(line.digest) != 2*len(counts.Digest{}) {
-			return fmt.Errorf("%s: line %d is damaged: restore the file from a copy", l.path, i+2)
+			return fmt.Errorf("%s: line %d is damaged (counts-published)", l.path, i+2)
 		}
 		l.lines = append(l.lines, line)
 	}
@@ -148,8 +146,8 @@ func (l *ledger) add(windows []ledgerLine) error {
 			continue
 		case old[at].differences(line) != "":
 			return fmt.Errorf("%s: the window from %s was published under edition %s with other "+
-				"settings (%s): publish other days, or raise the edition by 1, at a further ε",
-				l.path, files.Time(old[at].startMS), line.edition, old[at].differences(line))
+				"settings: %s (counts-published)", l.path, files.Time(old[at].startMS),
+				line.edition, old[at].differences(line))
 		case old[at].digest != line.digest:
 			return fmt.Errorf("%s, window of %s: %w", l.path, files.Time(line.startMS),
 				counts.ErrChanged)

@@ -94,8 +94,8 @@ const maxZones = 100_000
 // check returns an error if the counts of a window would not fit a record.
 func (s Settings) check() error {
 	if n := s.Zones.Count(); n > maxZones {
-		return fmt.Errorf("%d zones are more than %d, and the counts of a window do not fit a "+
-			"record of Kafka: choose larger squares, or a smaller map", n, maxZones)
+		return fmt.Errorf("%d zones are more than %d: choose larger squares or a smaller map", n,
+			maxZones)
 	}
 	return nil
 }

@@ -60,25 +60,22 @@ func NewTotals(s Settings, key noise.Key, encode Encode) (*Totals, error) {
 
 // ErrOther says that a partial differs from what is counted: the raw partition was processed again
 // with other results, or the partial is of other settings.
-var ErrOther = errors.New("the partial differs from what this group has counted: name a group " +
-	"and topics of their own, and raise counts.edition by 1, at a further ε")
+var ErrOther = errors.New("the partial differs from what this group has counted (counts-restart)")
 
 // Process implements task.Processor.
 func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	if !t.restored {
-		return errors.New("counting: Totals is not the task's Partitioned: this is a bug, please " +
-			"report it")
+		return errors.New("counting: Totals is not the task's Partitioned (report-this)")
 	}
 	p, err := decodePartial(rec.Value)
 	if err != nil || p.partition >= t.settings.Partitions ||
 		string(rec.Key) != string(windowKey(p.startMS)) {
-		return fmt.Errorf("offset %d of the partials is none of %d raw partitions: give the topic "+
-			"to counts alone", rec.Offset, t.settings.Partitions)
+		return fmt.Errorf("offset %d of the partials is none of %d raw partitions "+
+			"(counts-restart)", rec.Offset, t.settings.Partitions)
 	}
 	window := t.settings.Plan.At(p.startMS)
 	if window.StartMS != p.startMS || p.settings != t.digest.of(window) {
-		return fmt.Errorf("offset %d of the partials is of other counts settings: %w", rec.Offset,
-			ErrOther)
+		return fmt.Errorf("offset %d of the partials has other settings: %w", rec.Offset, ErrOther)
 	}
 	known, err := t.known(state)
 	if err == nil {
@@ -108,9 +105,8 @@ func (t *Totals) take(
 	case seen != unseen:
 		return ErrOther
 	case known.fresh && p.startMS <= t.newestMS && t.newestMS > 0:
-		return fmt.Errorf("its window was published over %d days ago, or partials before it are "+
-			"lost: name a group and topics of their own, and raise counts.edition, at a further ε",
-			KeepDays)
+		return fmt.Errorf("its window was published over %d days ago, or partials are lost "+
+			"(counts-restart)", KeepDays)
 	}
 	known.seen[p.partition], known.startMS = sum, p.startMS
 	missing := false
@@ -137,7 +133,7 @@ func (t *Totals) sum(p partial, window counts.Window) (sum partialSum, err error
 	clear(t.sums)
 	for _, c := range p.counts {
 		if int(c.zone) >= len(t.sums) {
-			return sum, fmt.Errorf("it counts in no zone of the settings: %w", ErrOther)
+			return sum, fmt.Errorf("it counts in no known zone: %w", ErrOther)
 		}
 		t.sums[c.zone] = c.count
 	}
@@ -188,8 +184,7 @@ func (t *Totals) Restored(states []task.Change) error {
 		r.version()
 		t.newestMS = r.Varint()
 		if r.Short || len(s.Key) > 0 || len(r.Rest) > 0 {
-			return errors.New("the partition's states are not those of counts: name a group and " +
-				"a changelog of their own")
+			return errors.New("the partition's states are not those of counts (counts-restart)")
 		}
 		t.publishedMS = t.settings.Plan.At(t.newestMS).EndMS
 	}
@@ -273,8 +268,7 @@ func (t *Totals) known(state []byte) (*windowState, error) {
 	return w, nil
 }
 
-var errWindow = errors.New("the state of a window cannot be read: the changelog holds something " +
-	"else")
+var errWindow = errors.New("the state of a window cannot be read (counts-restart)")
 
 func (w *windowState) appendTo(b []byte, by digest) []byte {
 	b = append(append(b, version), by[:]...)

@@ -235,14 +235,10 @@ func (w *Windows) Passed(ms int64, fx *task.Effects) error {
 }
 
 // errSettings: two caps, two ε or two sets of zones in one day would be no guarantee at all.
-var errSettings = errors.New("this group has counted under other settings: put them back, or " +
-	"choose another counts.group and topics.counts, and counts.first from tomorrow on: earlier " +
-	"days again are a further ε")
+var errSettings = errors.New("this group has counted under other settings (counts-restart)")
 
 // errRules: the windows of the states are not those of this program.
-var errRules = errors.New("the rules of counts.time_zone for open days differ from those of the " +
-	"states: start the earlier program for these days, or name another group and topics, at a " +
-	"further ε")
+var errRules = errors.New("counts.time_zone has other rules now for open days (counts-restart)")
 
 // Restored implements task.Partitioned. A partition without states begins with the first window of
 // the first day.
@@ -252,14 +248,13 @@ func (w *Windows) Restored(states []task.Change) error {
 	if len(states) == 0 {
 		first := w.settings.Plan.Windows(w.settings.First)
 		if len(first) == 0 {
-			return fmt.Errorf("the calendar of %s has no %v: choose another day",
-				w.settings.Plan.Zone(), w.settings.First)
+			return fmt.Errorf("the calendar of %s has no %v", w.settings.Plan.Zone(),
+				w.settings.First)
 		}
 		w.goTo(first[0])
 		return nil
 	}
-	errOther := errors.New("the partition's states are not those of counts: name a group and a " +
-		"changelog of their own")
+	errOther := errors.New("the partition's states are not those of counts (counts-restart)")
 	var openMS int64
 	var rules *digest // nil: not found
 	for _, s := range states {
@@ -492,7 +487,7 @@ func (u userState) appendTo(b []byte) []byte {
 	return b
 }
 
-var errUser = errors.New("a user's day cannot be read: the changelog holds something else")
+var errUser = errors.New("a user's day cannot be read (counts-restart)")
 
 // decodeUser reads a state; no bytes are a user who has not counted.
 func decodeUser(b []byte) (u userState, err error) {

@@ -69,8 +69,7 @@ type Broker struct {
 // folder cannot be used, or a topic's settings are refused.
 func Start(o Options) (*Broker, error) {
 	if o.Port < 0 || o.Port > 65535 {
-		return nil, fmt.Errorf(
-			"devbroker: port %d does not exist: choose 1 to 65535, or 0 for any free one", o.Port)
+		return nil, fmt.Errorf("devbroker: no port %d: choose 1 to 65535, or 0", o.Port)
 	}
 	if o.Partitions < 0 {
 		return nil, fmt.Errorf("devbroker: %d partitions: choose at least 1", o.Partitions)
@@ -132,12 +131,12 @@ func lockFolder(dir string) (io.Closer, error) {
 		err = os.MkdirAll(path, 0o750)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("devbroker: the folder cannot be used, name another one: %w", err)
+		return nil, fmt.Errorf("devbroker: the folder cannot be used: %w", err)
 	}
 	lock, err := vfs.Default.Lock(filepath.Join(path, "LOCK"))
 	if err != nil {
-		return nil, fmt.Errorf("devbroker: %s cannot be locked; if another broker uses it, stop "+
-			"that one or name another folder: %w", dir, err)
+		return nil, fmt.Errorf("devbroker: %s cannot be locked, perhaps another broker uses it: "+
+			"%w", dir, err)
 	}
 	return lock, nil
 }
@@ -145,11 +144,9 @@ func lockFolder(dir string) (io.Closer, error) {
 func startError(o Options, err error) error {
 	var listen *net.OpError
 	if errors.As(err, &listen) || errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("devbroker: port %d cannot be listened on: stop what uses it or choose "+
-			"another one: %w", o.Port, err)
+		return fmt.Errorf("devbroker: port %d cannot be listened on: %w", o.Port, err)
 	}
-	return fmt.Errorf("devbroker: cannot start; if the folder is another program's or damaged, "+
-		"remove it or name another one: %w", err)
+	return fmt.Errorf("devbroker: cannot start, perhaps the folder is damaged: %w", err)
 }
 
 func (b *Broker) makeTopic(t Topic) error {
@@ -166,7 +163,7 @@ func (b *Broker) makeTopic(t Topic) error {
 func (b *Broker) Addr() string { return b.addr }
 
 // ErrBusy says that a transaction is open, so nothing was compacted.
-var ErrBusy = errors.New("devbroker: a transaction is open: compact when nobody writes")
+var ErrBusy = errors.New("devbroker: a transaction is open")
 
 // Compact runs the cleaner over every compacted topic at once. Call it only while nobody writes: it
 // refuses if one of the guarded topics has an open transaction, but does not protect a transaction

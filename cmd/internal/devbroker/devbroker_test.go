@@ -192,7 +192,7 @@ func TestErrors(t *testing.T) {
 	for name, o := range map[string]Options{
 		"port":     {Port: portOf(t, b)},
 		"folder":   {Dir: filepath.Join(file, "sub")},
-		"exist":    {Port: 70000},
+		"no port":  {Port: 70000},
 		"at least": {Partitions: -1},
 		"topic":    {Topics: []Topic{{Name: "raw.fixes"}, {Name: "raw_fixes"}}},
 	} {
@@ -306,7 +306,7 @@ func TestFolderIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Start(Options{Dir: dir + "/"}); err == nil ||
-		!strings.Contains(err.Error(), "if another broker uses it, stop that one") {
+		!strings.Contains(err.Error(), "perhaps another broker uses it") {
 		t.Errorf("a second broker: %v", err)
 	}
 	if err := b.Close(); err != nil {

@@ -49,7 +49,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 	other.Release.Epsilon = 2
 	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); !strings.Contains(bad, "changelog") ||
-		!strings.Contains(bad, "--accept=settings") {
+		!strings.Contains(bad, "(settings-changed)") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	running.Stop(t)
@@ -58,7 +58,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
-	const moved = "was the group moved back"
+	const moved = "(group-moved)"
 	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); strings.Contains(
 		bad, moved) {
 		t.Errorf("offsets that nobody moved: %s", bad)

@@ -36,8 +36,8 @@ type Engine struct {
 func New(s Settings) (*Engine, error) {
 	model := s.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
-		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of "+
-			"milliseconds", model.ID(), model.Step)
+		return nil, fmt.Errorf("model %s has a step of %v, no whole milliseconds", model.ID(),
+			model.Step)
 	}
 	if !s.Key.HasNoise() {
 		return nil, errNoNoise

@@ -168,8 +168,7 @@ func flag(is bool, bit byte) byte {
 	return 0
 }
 
-var errKept = errors.New("what remains of an erased user cannot be read: it was written by a " +
-	"newer geodither, or by something else")
+var errKept = errors.New("what remains of an erased user cannot be read (newer-program)")
 
 // DecodeKept reads the encoding. No bytes are the zero Kept. Account is a part of data.
 func DecodeKept(data []byte) (Kept, error) {

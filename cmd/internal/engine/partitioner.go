@@ -62,8 +62,7 @@ func (p Partitioner) Validate() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is unknown: choose %s, %s or %s",
-		string(p), Murmur2, CRC32, AnyPartitioner)
+	return fmt.Errorf("%q: choose %s, %s or %s", string(p), Murmur2, CRC32, AnyPartitioner)
 }
 
 // Partition is where the key belongs among that many partitions; ok is false if the
@@ -86,11 +85,9 @@ func OneAccount(by Partitioner, source Source, partitions int) error {
 	case partitions == 1:
 		return nil
 	case by == AnyPartitioner:
-		return fmt.Errorf("topics.partitioner: any: %w: name the partitioner that the producers "+
-			"use", ErrTwoAccounts)
+		return fmt.Errorf("topics.partitioner: any: %w: name the partitioner", ErrTwoAccounts)
 	case !source.OneKey():
-		return fmt.Errorf("input.key_check: off: %w: set input.key to the one spelling of your "+
-			"keys (schemas/RECORDS.md, \"Keys\")", ErrTwoAccounts)
+		return fmt.Errorf("input.key_check: off: %w: set input.key", ErrTwoAccounts)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 		return nil, fmt.Errorf("topics.partitioner: %w", err)
 	}
 	if at.Number < 0 || int(at.Number) >= at.Of {
-		return nil, errors.New("engine: a processor needs one of the raw topic's partitions")
+		return nil, errors.New("engine: a processor needs one of the raw partitions")
 	}
 	engine, err := New(s)
 	if err != nil {

@@ -101,11 +101,11 @@ func (s Settings) Validate() error {
 	}
 	d := s.WithDefaults()
 	if s.Model == nil {
-		add("model", errors.New("a mobility model is required; make one with \"geodither train\""))
+		add("model", errors.New("a mobility model is required (geodither train)"))
 	}
 	switch {
 	case s.Key.IsZero():
-		add("key_file", errors.New("the noise needs a key; make one with \"geodither key new\""))
+		add("key_file", errors.New("the noise needs a key (geodither key new)"))
 	case !s.Key.HasNoise():
 		add("key_file", errNoNoise)
 	}
@@ -119,13 +119,12 @@ func (s Settings) Validate() error {
 	add("publish", s.Publish.Validate())
 	add("input", s.Input.Validate())
 	if m := s.Input.Mapping; m != nil && m.NeedsKeys() && s.Registry == nil {
-		add("input", errors.New("key: avro needs a schema registry to read keys with"))
+		add("input", errors.New("key: avro needs a schema registry"))
 	}
 	return errors.Join(errs...)
 }
 
-var errNoNoise = errors.New("this key is one of pseudonyms only and has no noise: " +
-	"name the service's key file")
+var errNoNoise = errors.New("this key of pseudonyms has no noise (key-file)")
 
 // Day is the day on which the step of a fix begins: all versions of a model have one step.
 // The noise of a fix's release is drawn with the key of that day.

@@ -24,8 +24,8 @@ func (e folder) erase(ctx context.Context, p int32, found map[string]*userFound)
 	case errors.Is(err, state.ErrLocked):
 		return said{rest: inUse}, nil
 	case err != nil:
-		return said{}, fmt.Errorf("the user is erased from the changelog, but not from the state "+
-			"folder on this machine: %w; remove it with \"geodither state reset\" and repeat", err)
+		return said{}, fmt.Errorf("the user is erased from the changelog, not from this state "+
+			"folder: %w; \"geodither state reset\"", err)
 	case store == nil:
 		return said{rest: noFolder}, nil
 	}

@@ -100,7 +100,7 @@ func TestUnknownKey(t *testing.T) {
 	for _, settings := range [][]byte{nil, []byte("another key's")} {
 		at := &looking{marks: 1, mark: task.Mark{Settings: settings}}
 		_, err := eraserAt(7).nothingShown(t.Context(), 0, at)
-		if err == nil || !strings.Contains(err.Error(), "under other settings than this config's") {
+		if err == nil || !strings.Contains(err.Error(), "last under other settings") {
 			t.Errorf("a mark of the settings %q: %v", settings, err)
 		}
 	}

@@ -65,8 +65,7 @@ func ReadOutline(path string) (Outline, error) {
 
 func parseOutline(text []byte) (Outline, error) {
 	if len(text) > maxOutline {
-		return nil, fmt.Errorf("an outline has at most %d MB: simplify it, or cut out the part "+
-			"that is to be shown", maxOutline>>20)
+		return nil, fmt.Errorf("an outline has at most %d MB (outline-form)", maxOutline>>20)
 	}
 	var all geoJSON
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -77,7 +76,7 @@ func parseOutline(text []byte) (Outline, error) {
 		return nil, err
 	}
 	if len(r.lines) == 0 {
-		return nil, errors.New("there is no line, polygon or named point in it")
+		return nil, errors.New("no line, polygon or named point in it")
 	}
 	return r.lines, nil
 }
@@ -90,7 +89,7 @@ type outlineReader struct {
 
 func (r *outlineReader) add(o *geoJSON, name string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("collections lie more than %d deep in each other", maxDepth)
+		return fmt.Errorf("collections lie more than %d deep", maxDepth)
 	}
 	areas := [][][][2]float64{{{{}}}} // of rings of positions; a line or point is one ring
 	var err error
@@ -116,14 +115,12 @@ func (r *outlineReader) add(o *geoJSON, name string, depth int) error {
 		err = json.Unmarshal(o.Coordinates, &areas)
 	default:
 		if o.Type != "Point" || name == "" {
-			return fmt.Errorf("geometry %.40q cannot be drawn: only lines and polygons can "+
-				"(LineString, MultiLineString, Polygon, MultiPolygon), and points of features "+
-				"with a property \"name\"", o.Type)
+			return fmt.Errorf("geometry %.40q cannot be drawn (outline-form)", o.Type)
 		}
 		err = json.Unmarshal(o.Coordinates, &areas[0][0][0])
 	}
 	if err != nil {
-		return fmt.Errorf("the coordinates of a %s are none: %w", o.Type, err)
+		return fmt.Errorf("the coordinates of a %s are wrong: %w", o.Type, err)
 	}
 	return r.draw(o.Type, name, areas)
 }
@@ -175,12 +172,12 @@ func wind(ring [][2]float64, hole bool) float64 {
 // take takes a line whose positions can be.
 func (r *outlineReader) take(line [][2]float64) error {
 	if r.positions += len(line); r.positions > maxPositions {
-		return fmt.Errorf("an outline has at most %d positions: simplify it", maxPositions)
+		return fmt.Errorf("an outline has at most %d positions (outline-form)", maxPositions)
 	}
 	for _, p := range line {
 		if !(math.Abs(p[0]) <= 180 && math.Abs(p[1]) <= 90) {
-			return errors.New("a position lies beyond 180 degrees of longitude or 90 of " +
-				"latitude: GeoJSON has longitude and latitude in degrees, in this order")
+			return errors.New("a position lies beyond 180 degrees of longitude or 90 of latitude " +
+				"(outline-form)")
 		}
 	}
 	r.lines = append(r.lines, shape{line: line})
@@ -206,9 +203,8 @@ func (o Outline) check(maps ...*grid.Grid) error {
 	north, east := g.ToDegrees(grid.Point{
 		X: float64(g.Width()) * side, Y: float64(g.Height()) * side,
 	})
-	return fmt.Errorf("nothing of the outline touches the map, from %.3f, %.3f (latitude, "+
-		"longitude) to %.3f, %.3f: take lines from there, and write the longitude first, as "+
-		"GeoJSON has it", south, west, north, east)
+	return fmt.Errorf("nothing of the outline touches the map, from %.3f, %.3f to %.3f, %.3f "+
+		"(outline-form)", south, west, north, east)
 }
 
 // on returns what lies on a map.

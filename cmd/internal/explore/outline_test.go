@@ -40,7 +40,7 @@ func TestOutline(t *testing.T) {
 			`{"type":"Point"}}`, 0, "coordinates"},
 		"nothing": {`{"type":"FeatureCollection","features":[]}`, 0, "no line"},
 		"swapped": {
-			`{"type":"LineString","coordinates":[[-2.9,93.4]]}`, 0, "longitude and latitude",
+			`{"type":"LineString","coordinates":[[-2.9,93.4]]}`, 0, "(outline-form)",
 		},
 		"text":     {`coast`, 0, "no GeoJSON"},
 		"numbers":  {`{"type":"LineString","coordinates":[1,2]}`, 0, "coordinates"},

@@ -128,7 +128,7 @@ func (w window) span() Span { return Span{w.StartMS, w.EndMS, w.Vehicles} }
 // NewPublic returns the public side of a topic, which Run follows.
 func NewPublic(o PublicOptions) (*Public, error) {
 	if len(o.Known.Models) == 0 {
-		return nil, errors.New("the public side needs the public model of the records")
+		return nil, errors.New("the public side needs a public model")
 	}
 	model := o.Known.Models[0]
 	steps := (o.Window + model.Step - 1) / model.Step

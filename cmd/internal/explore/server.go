@@ -44,12 +44,10 @@ func Open(o Options) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("--listen: %s is in use by another process: choose another port "+
-			"(%w)", o.Listen, err)
+		return nil, fmt.Errorf("--listen: %s is in use by another process (%w)", o.Listen, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--listen: cannot listen at %s: choose an address of this machine "+
-			"and a port that it may use (%w)", o.Listen, err)
+		return nil, fmt.Errorf("--listen: cannot listen at %s (%w)", o.Listen, err)
 	}
 	token := rand.Text()
 	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() && o.NoToken {

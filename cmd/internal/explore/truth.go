@@ -70,8 +70,7 @@ func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
 			return nil, err
 		}
 		if n++; n > MaxFixes {
-			return nil, fmt.Errorf("the traces have more than %d fixes: name fewer files with --in",
-				MaxFixes)
+			return nil, fmt.Errorf("the traces have more than %d fixes", MaxFixes)
 		}
 		t.add(fix)
 	}
@@ -79,7 +78,7 @@ func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, errors.New("the traces hold no fix: name other files with --in")
+		return nil, errors.New("the traces hold no fix")
 	}
 	return t.sorted(), nil
 }

@@ -105,11 +105,10 @@ func temporary(path string) (file *os.File, final string, err error) {
 // CheckTarget returns an error now if a file could not be written later.
 func CheckTarget(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder: name a file to write", path)
+		return fmt.Errorf("%s is a folder: name a file", path)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s cannot be written: there is no folder %s: make it first",
-			path, filepath.Dir(path))
+		return fmt.Errorf("%s cannot be written: there is no folder %s", path, filepath.Dir(path))
 	}
 	return nil
 }
@@ -123,7 +122,7 @@ func NotAnInput(out string, inputs []string) error {
 	}
 	for _, path := range inputs {
 		if info, err := os.Stat(path); err == nil && os.SameFile(info, target) {
-			return cli.Usagef("--out %s is an input too: name another file", out)
+			return cli.Usagef("--out %s is an input too", out)
 		}
 	}
 	return nil

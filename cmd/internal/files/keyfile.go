@@ -48,9 +48,7 @@ func LoadKey(path string) (noise.Key, error) {
 		return key, sameKey(key, path)
 	}
 	if path == "" {
-		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new "+
-			"FILE\") or set %s",
-			KeyVariable)
+		return noise.Key{}, fmt.Errorf("name a file, or set %s (key-file)", KeyVariable)
 	}
 	return ReadKey(path)
 }
@@ -66,11 +64,9 @@ func sameKey(key noise.Key, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s is set too, and whether it is the same key cannot be told: %w",
-			KeyVariable, err)
+		return fmt.Errorf("%s is set too, and cannot be compared: %w", KeyVariable, err)
 	case !key.Equal(other):
-		return fmt.Errorf("%s holds another key than %s: unset the variable, or leave key_file out",
-			KeyVariable, path)
+		return fmt.Errorf("%s holds another key than %s: unset the one", KeyVariable, path)
 	}
 	return nil
 }
@@ -79,10 +75,10 @@ func sameKey(key noise.Key, path string) error {
 func ReadKey(path string) (noise.Key, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return noise.Key{}, fmt.Errorf("%w; make one with \"geodither key new %s\"", err, path)
+		return noise.Key{}, fmt.Errorf("%w (geodither key new %s)", err, path)
 	}
 	if err != nil {
-		return noise.Key{}, fmt.Errorf("%w; the key must be a file that this user can read", err)
+		return noise.Key{}, fmt.Errorf("%w (key-file)", err)
 	}
 	key, err := noise.ParseKey(strings.TrimSpace(string(data)))
 	if err != nil {
@@ -99,8 +95,8 @@ func RefuseSeeded(key noise.Key) error {
 		tried = triedSeedsPart
 	}
 	if _, found := key.SeedBelow(tried); found {
-		return errors.New("the noise key was made of a small seed, which anybody can find: make " +
-			"one with \"geodither key new FILE\"; if this was used, take a new group and topics")
+		return errors.New("the noise key was made of a small seed, which anybody can find " +
+			"(key-file)")
 	}
 	return nil
 }
@@ -110,8 +106,8 @@ func RefuseSeeded(key noise.Key) error {
 func RefuseFuture(key noise.Key) error {
 	today := noise.DayAt(time.Now().UnixMilli())
 	if first := key.FirstDay(); first > today {
-		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: use an older copy "+
-			"of the key file, or one exported --until a day that has begun", first, today)
+		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC (key-file)", first,
+			today)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestLoadKey(t *testing.T) {
 			want: other,
 		},
 		{name: "environment alone", env: other.Reveal(), want: other},
-		{name: "neither", words: []string{"key new", KeyVariable}},
+		{name: "neither", words: []string{"key-file", KeyVariable}},
 		{name: "missing", path: filepath.Join(dir, "gone"), words: []string{"gone", "key new"}},
 		{name: "folder", path: dir, words: []string{dir, "read"}},
 		{name: "short", path: short, words: []string{short, "64 hexadecimal digits"}},

@@ -44,7 +44,7 @@ func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printe
 		record, err := codec.DecodeSanitized(value)
 		if err != nil {
 			if _, other := codec.DecodeDeadLetter(value); other == nil {
-				return errors.New("this is a topic of dead letters: read it with --dead-letters")
+				return errors.New("this is a topic of dead letters (--dead-letters)")
 			}
 			return fmt.Errorf(
 				"%w; is this a sanitized topic?", err)
@@ -102,8 +102,7 @@ func NewLetterPrinter(
 			return rows.Error()
 		}
 	default:
-		return Printer{}, fmt.Errorf(
-			"output format %q does not fit dead letters: choose json or csv", format)
+		return Printer{}, fmt.Errorf("output format %q: dead letters are json or csv", format)
 	}
 	counts := map[schemas.Reason]int64{}
 	return Printer{close: func() error {

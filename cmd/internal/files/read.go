@@ -47,8 +47,8 @@ func Records(path string, stdin io.Reader, read func(int)) Source {
 		}
 		first, err := firstByte(plain)
 		if start, _ := plain.Peek(len(parquetMagic)); string(start) == parquetMagic {
-			return fmt.Errorf("%s: this is a Parquet file, and CSV or JSON lines are read here: %s",
-				name, nameFile+" in one of these formats")
+			return fmt.Errorf("%s is a Parquet file; CSV or JSON is read: %s", name,
+				nameFile+" in one of these formats")
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -117,8 +117,7 @@ func readLines(name string, in *bufio.Reader, each func(schemas.Sanitized, strin
 		where := name + ":" + strconv.Itoa(n)
 		record, err := codec.DecodeSanitized(lines.Bytes())
 		if err != nil {
-			return fmt.Errorf("%s: %w: this is no sanitized record as "+
-				"\"geodither sanitize --out FILE.ndjson\" writes it", where, err)
+			return fmt.Errorf("%s: %w: this is no sanitized record", where, err)
 		}
 		if err := each(record, where); err != nil {
 			return err
@@ -179,8 +178,7 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 	}
 	layout, missing := layoutOf(header)
 	if missing != "" {
-		return fmt.Errorf("%s:1: there is no column %q: name a file of sanitized records, as "+
-			"\"geodither sanitize\" or \"geodither consume --format csv\" writes it", name, missing)
+		return fmt.Errorf("%s:1: there is no column %q of sanitized records", name, missing)
 	}
 	for {
 		row, err := rows.Read()
@@ -190,13 +188,11 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 		line, _ := rows.FieldPos(0)
 		where := name + ":" + strconv.Itoa(line)
 		if err != nil {
-			return fmt.Errorf("%s: the line is no CSV of %d columns, as the header has: "+
-				"repair or remove it", where, len(header))
+			return fmt.Errorf("%s: the line is no CSV of %d columns", where, len(header))
 		}
 		record, bad := layout.parse(row)
 		if bad != "" {
-			return fmt.Errorf("%s: column %s cannot be read: "+
-				"this is no sanitized record as \"geodither sanitize\" writes it", where, bad)
+			return fmt.Errorf("%s: column %s cannot be read", where, bad)
 		}
 		if err := each(record, where); err != nil {
 			return err
@@ -218,7 +214,7 @@ func Sizes(paths []string) (total int64, err error) {
 			return 0, fmt.Errorf("%w: check the path", err)
 		}
 		if info.IsDir() {
-			return 0, fmt.Errorf("%s is a folder: name files of sanitized records", path)
+			return 0, fmt.Errorf("%s is a folder: name files", path)
 		}
 		known = known && info.Mode().IsRegular()
 		total += info.Size()

@@ -41,8 +41,7 @@ func WriteSecret(path string, data []byte) (err error) {
 	if info.Mode().IsRegular() {
 		if open := info.Mode().Perm() & 0o077; open != 0 {
 			if err := file.Chmod(info.Mode().Perm() &^ open); err != nil {
-				return fmt.Errorf("others may use the file, which is to hold figures from the "+
-					"truth: remove it or name another one: %w", err)
+				return fmt.Errorf("others could read the file of figures from the truth: %w", err)
 			}
 		}
 		if err := file.Truncate(0); err != nil {

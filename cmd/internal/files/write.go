@@ -54,7 +54,7 @@ func CheckFormat(format string) error {
 	case "json", "ndjson", "csv", "geojson", "parquet":
 		return nil
 	}
-	return fmt.Errorf("output format %q is unknown: choose json, csv, geojson or parquet", format)
+	return fmt.Errorf("output format %q: choose json, csv, geojson or parquet", format)
 }
 
 // FormatOf returns the format of a file, for [NewWriter], by its extension. A name without one,
@@ -70,8 +70,7 @@ func FormatOf(path string) (string, error) {
 	case ".parquet":
 		return "parquet", nil
 	}
-	return "", cli.Usagef("--out %s: the extension is the format; write .csv, .ndjson (or .json, "+
-		"one object a line), .geojson or .parquet", path)
+	return "", cli.Usagef("--out %s: end it in .csv, .ndjson, .json, .geojson or .parquet", path)
 }
 
 // jsonWriter writes a record a line: all fields of the schema, with its time as text, as CSV has

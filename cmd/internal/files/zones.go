@@ -40,8 +40,7 @@ func ReadZones(path string) ([]Zone, error) {
 		Features []zoneFeature `json:"features"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil || file.Type != "FeatureCollection" {
-		return nil, fmt.Errorf("zones %s is no GeoJSON feature collection: export the polygons "+
-			"as one, each with the property \"name\"", path)
+		return nil, fmt.Errorf("zones %s is no GeoJSON feature collection (outline-form)", path)
 	}
 	var areas []Zone
 	for i, f := range file.Features {
@@ -63,15 +62,14 @@ func (f *zoneFeature) polygons() (polygons [][][][2]float64, err error) {
 	case "MultiPolygon":
 		err = json.Unmarshal(f.Geometry.Coordinates, &polygons)
 	default:
-		return nil, fmt.Errorf("is no polygon but %.20q: leave it out", f.Geometry.Type)
+		return nil, fmt.Errorf("is no polygon but %.20q", f.Geometry.Type)
 	}
 	if err != nil {
-		return nil, errors.New("has coordinates that are no polygon's: write lists of " +
-			"[longitude, latitude]")
+		return nil, errors.New("has coordinates that are no polygon's (outline-form)")
 	}
 	for _, ring := range slices.Concat(polygons...) {
 		if len(ring) < 4 || ring[0] != ring[len(ring)-1] {
-			return nil, errors.New("has a ring that is not closed: end it with its first corner")
+			return nil, errors.New("has a ring that is not closed")
 		}
 	}
 	return polygons, nil

@@ -51,7 +51,7 @@ func NewFeeder(ctx context.Context, client *kafka.Client, topic string, create i
 	var missing *admin.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
-		return nil, fmt.Errorf("%w; --create 4 makes it, with 4 partitions", err)
+		return nil, fmt.Errorf("%w; --create 4 makes it", err)
 	case err != nil:
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (p Plan) Into(source string) (Into, error) {
 	o := p.Train
 	if o.Calendar.UTCOffset != 0 && o.Calendar.Classes() == 1 {
 		return Into{},
-			cli.Usagef("utc says in --calendar what hours and weekends mean: name some of them too")
+			cli.Usagef("utc in --calendar needs hours or weekends beside it")
 	}
 	o.Source, o.Tool = source, cli.Tool()
 	if _, err := train.New(g, p.Step, o); err != nil {
@@ -73,13 +73,12 @@ func (s *Smoothing) Set(text string) error {
 				s.jumps = -1 // 0 is no jumps here, and the default in the options
 			}
 		default:
-			return fmt.Errorf("there is no part %q: write "+
-				"radius=5,backoff=20,cap=30,jumps=0.005, or some of these", name)
+			return fmt.Errorf("there is no part %q: write radius=5,backoff=20,cap=30,jumps=0.005",
+				name)
 		}
 		if err != nil {
-			return fmt.Errorf("%q is no number that %s can be: write "+
-				"radius=5,backoff=20,cap=30,jumps=0.005, or some of these",
-				value, name)
+			return fmt.Errorf("%q is no %s: write radius=5,backoff=20,cap=30,jumps=0.005", value,
+				name)
 		}
 	}
 	return nil
@@ -125,8 +124,7 @@ func (c *Calendar) Set(text string) error {
 		case err == nil:
 			c.Hours = append(c.Hours, hour)
 		default:
-			return fmt.Errorf("%q is no hour: write 6,10,16,20,weekend,utc+1h, or some of these",
-				part)
+			return fmt.Errorf("%q is no hour: write 6,10,16,20,weekend,utc+1h", part)
 		}
 	}
 	return nil

@@ -124,12 +124,10 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	}
 	switch {
 	case held == 0:
-		return nil, 0, fmt.Errorf("topic %s holds no committed records: feed it first, or "+
-			"name another",
-			s.Name)
+		return nil, 0, fmt.Errorf("topic %s holds no committed records", s.Name)
 	case total == 0:
-		return nil, 0, fmt.Errorf("topic %s holds %d offsets, none of them from --from to --to: "+
-			"choose other bounds; times are those of the Kafka records", s.Name, held)
+		return nil, 0, fmt.Errorf("topic %s: none of its %d offsets lies from --from to --to",
+			s.Name, held)
 	}
 	return windows, total, nil
 }

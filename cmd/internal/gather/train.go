@@ -37,13 +37,13 @@ func (t *Training) Check() error {
 		return err
 	}
 	if t.Out == "-" {
-		return cli.Usagef("a model is a file, not a stream: name one with --out")
+		return cli.Usagef("--out: a model is a file")
 	}
 	if err := files.CheckTarget(t.Out); err != nil {
 		return err
 	}
 	if info, err := os.Stat(t.Out); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is a device or a pipe: name a file for the model", t.Out)
+		return fmt.Errorf("%s is a device or pipe: name a file", t.Out)
 	}
 	return files.NotAnInput(t.Out, t.Inputs)
 }
@@ -170,17 +170,15 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 	err := NoneInside(in.From, fixes, report.Fixes, swapped)
 	switch {
 	case fixes == 0 && in.Skips.Total > 0 && in.Skips.Unit == recordUnit:
-		return fmt.Errorf("there is no fix in %s: try the config on a few of them with "+
-			"geodither input test -c FILE MESSAGES; %s", in.From, &in.Skips)
+		return fmt.Errorf("there is no fix in %s (box-empty); %s", in.From, &in.Skips)
 	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
-		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer "+
-			"traces%s",
+		err = fmt.Errorf("%s of %s in the box, no two of a user in succession%s (box-empty)",
 			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
 	case report.Transitions == 0:
-		err = fmt.Errorf("%s of %s in the box, and no two of a user in two successive steps: "+
-			"choose a longer --step%s, or --every-fix for check-ins, which follow no step",
-			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
+		err = fmt.Errorf("%s of %s in the box, no two of a user in successive steps%s "+
+			"(box-empty)", cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"),
+			orGap(o))
 	default:
 		return nil
 	}
@@ -195,17 +193,12 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 func NoneInside(from string, fixes, inside, swapped int64) error {
 	switch {
 	case fixes == 0:
-		return fmt.Errorf("there is no fix in %s: name other traces", from)
+		return fmt.Errorf("there is no fix in %s", from)
 	case inside == 0 && swapped > 0:
 		return fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and "+
-			"longitude changed "+
-			"places: write --box SOUTH,WEST,NORTH,EAST, or say with --columns which "+
-			"column is which",
-			swapped, fixes)
+			"longitude changed places (box-empty)", swapped, fixes)
 	case inside == 0:
-		return fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST "+
-			"of where the "+
-			"traces are, and are the columns what they are called?", fixes)
+		return fmt.Errorf("no fix of %d lies inside the box (box-empty)", fixes)
 	}
 	return nil
 }

@@ -172,8 +172,7 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 	*kafka.Client, error,
 ) {
 	if len(brokers) == 0 {
-		return nil, cli.Usagef("no broker is named: want HOST:PORT,... in --brokers, or in " +
-			"brokers of the config")
+		return nil, cli.Usagef("no broker is named: HOST:PORT,... in brokers or --brokers")
 	}
 	if err := CheckBrokers(brokers); err != nil {
 		return nil, cli.Usagef("brokers: %w", err)

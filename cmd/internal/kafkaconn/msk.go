@@ -23,18 +23,17 @@ func newMSKTokens(region string, now func() time.Time) (*tokens, error) {
 	}
 	aws, err := config.LoadDefaultConfig(context.Background(), options...)
 	if err != nil {
-		return nil, fmt.Errorf("kafka.sasl: the settings of AWS cannot be read: %w", err)
+		return nil, fmt.Errorf("kafka.sasl: AWS's settings cannot be read: %w", err)
 	}
 	if aws.Region == "" {
-		return nil, errors.New("kafka.sasl.aws_region: name the cluster's region, or set " +
-			"AWS_REGION")
+		return nil, errors.New("kafka.sasl.aws_region: name the region, or set AWS_REGION")
 	}
 	return newTokenSource(now, func(ctx context.Context) (string, time.Duration, error) {
 		token, until, err := signer.GenerateAuthTokenFromCredentialsProvider(ctx, aws.Region,
 			aws.Credentials)
 		if err != nil {
-			return "", 0, fmt.Errorf("AWS gives no credentials: set AWS_ACCESS_KEY_ID and "+
-				"AWS_SECRET_ACCESS_KEY, or give the pod or machine a role: %w", err)
+			return "", 0, fmt.Errorf("AWS gives no credentials; set AWS_ACCESS_KEY_ID and "+
+				"AWS_SECRET_ACCESS_KEY, or a role: %w", err)
 		}
 		return token, time.UnixMilli(until).Sub(now()), nil
 	}), nil

@@ -77,7 +77,7 @@ func TestMSKToken(t *testing.T) {
 func TestMSKRegion(t *testing.T) {
 	awsEnvironment(t)
 	if _, err := newMSKTokens("", time.Now); err == nil ||
-		!strings.Contains(err.Error(), "kafka.sasl.aws_region: name the cluster's region") {
+		!strings.Contains(err.Error(), "kafka.sasl.aws_region: name the region") {
 		t.Errorf("without a region: %v", err)
 	}
 	t.Setenv("AWS_REGION", "us-west-2")
@@ -99,7 +99,7 @@ func TestMSKWithoutCredentials(t *testing.T) {
 	tokens, err := newMSKTokens("eu-central-1", time.Now)
 	must(t, err)
 	if _, err := tokens.token(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "AWS gives no credentials: set AWS_ACCESS_KEY_ID") {
+		!strings.Contains(err.Error(), "AWS gives no credentials; set AWS_ACCESS_KEY_ID") {
 		t.Errorf("without credentials: %v", err)
 	}
 }

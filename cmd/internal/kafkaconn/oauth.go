@@ -124,8 +124,8 @@ func newTokens(o OAuth, plaintext bool) (*tokens, error) {
 	for name, value := range o.Extensions {
 		if !extensionName.MatchString(name) || name == "auth" ||
 			!extensionValue.MatchString(value) {
-			return nil, fmt.Errorf("%s.extensions: %q cannot be sent: a name has letters only "+
-				"and is not auth, a value has printable ASCII characters", section, name)
+			return nil, fmt.Errorf("%s.extensions: %q: names have letters, values printable "+
+				"ASCII", section, name)
 		}
 	}
 	t := newTokenSource(time.Now, nil)
@@ -133,8 +133,8 @@ func newTokens(o OAuth, plaintext bool) (*tokens, error) {
 	if o.TokenFile != "" {
 		o.TokenFile, o.Extensions = "", nil
 		if !o.isZero() {
-			return nil, fmt.Errorf("%s: token_file is the token itself: remove "+
-				"token_endpoint_url and its credentials", section)
+			return nil, fmt.Errorf("%s: token_file excludes token_endpoint_url and its "+
+				"credentials", section)
 		}
 		_, err := t.fromFile()
 		return t, err
@@ -145,16 +145,16 @@ func newTokens(o OAuth, plaintext bool) (*tokens, error) {
 		return nil, fmt.Errorf("%s: set token_endpoint_url, client_id and client_secret_file, or "+
 			"token_file", section)
 	case err != nil || endpoint.Host == "" || endpoint.User != nil:
-		return nil, fmt.Errorf("%s.token_endpoint_url: write https://HOST/PATH; credentials have "+
-			"keys of their own", section)
+		return nil, fmt.Errorf("%s.token_endpoint_url: write https://HOST/PATH, without "+
+			"credentials", section)
 	case endpoint.Scheme != "https" && (endpoint.Scheme != "http" || !plaintext):
-		return nil, fmt.Errorf("%s.token_endpoint_url: it has to begin with https://, because the "+
-			"client secret is sent there; sasl.allow_plaintext: true permits http://", section)
+		return nil, fmt.Errorf("%s.token_endpoint_url: write https://, or permit http:// with "+
+			"sasl.allow_plaintext: true (no-tls)", section)
 	case o.ClientID == "":
-		return nil, fmt.Errorf("%s.client_id: name the client that asks for a token", section)
+		return nil, fmt.Errorf("%s.client_id is not set", section)
 	case o.ClientSecret == nil && o.ClientSecretFile == "":
-		return nil, fmt.Errorf("%s.client_secret_file: name a file with the client's secret, or "+
-			"set client_secret: ${NAME} to take it from the environment", section)
+		return nil, fmt.Errorf("%s.client_secret_file: name a file, or client_secret: ${NAME}",
+			section)
 	case o.ClientSecret != nil && o.ClientSecretFile != "":
 		return nil, fmt.Errorf("%s: client_secret and client_secret_file exclude each other",
 			section)
@@ -195,8 +195,7 @@ func (t *tokens) fromFile() (string, error) {
 func tokenFrom(key, path string) (string, error) {
 	token, err := secretFrom(nil, key, path)
 	if err == nil && !tokenForm.MatchString(token) {
-		return "", fmt.Errorf("%s: %s does not hold a token alone: one line of letters, digits "+
-			"and -._~+/=", key, path)
+		return "", fmt.Errorf("%s: %s does not hold a token alone", key, path)
 	}
 	return token, err
 }
@@ -276,8 +275,8 @@ func (t *tokens) post(ctx context.Context) (token string, life time.Duration, er
 			err = inner.Err // without the address, which is named already
 		}
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
-			err = fmt.Errorf("its certificate is not trusted; name who signs it as "+
-				"kafka.sasl.oauthbearer.ca_file: %w", err)
+			err = fmt.Errorf("its certificate is not trusted (kafka.sasl.oauthbearer.ca_file): %w",
+				err)
 		}
 		return "", 0, err
 	}
@@ -294,8 +293,7 @@ func (t *tokens) post(ctx context.Context) (token string, life time.Duration, er
 		Description string  `json:"error_description"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil && res.StatusCode == http.StatusOK {
-		return "", 0, errors.New(
-			"it answered with something else than JSON: is this the address of the token endpoint?")
+		return "", 0, errors.New("it answered no JSON: is it a token endpoint?")
 	}
 	switch {
 	case res.StatusCode != http.StatusOK:

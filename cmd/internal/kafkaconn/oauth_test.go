@@ -177,7 +177,7 @@ func TestTokenEndpointErrors(t *testing.T) {
 		}, "401 Unauthorized invalid_client not [redacted]: check client_id"},
 		"a web page": {
 			func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
-			"something else than JSON",
+			"no JSON",
 		},
 		"an error": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)

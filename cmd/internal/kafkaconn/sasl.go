@@ -65,20 +65,19 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 	switch {
 	case s.AllowPlaintext:
 	case t == nil && reveals:
-		return nil, fmt.Errorf("%s: %s would send its secret over the network in plain text: set "+
-			"kafka.tls, or %s", section, s.Mechanism, permit)
+		return nil, fmt.Errorf("%s: %s would send its secret in plain text; to permit it: %s "+
+			"(no-tls)", section, s.Mechanism, permit)
 	case t == nil:
-		return nil, fmt.Errorf("%s: without TLS an eavesdropper can try passwords on a login of "+
-			"%s, and reads all records: set kafka.tls, or %s", section, s.Mechanism, permit)
+		return nil, fmt.Errorf("%s: without TLS others can try passwords of %s; to permit it: %s "+
+			"(no-tls)", section, s.Mechanism, permit)
 	}
 	if s.AWSRegion != "" && s.Mechanism != MSKIAM {
-		return nil, fmt.Errorf("%s.aws_region is for mechanism: %s, and the mechanism is %s",
-			section, MSKIAM, s.Mechanism)
+		return nil, fmt.Errorf("%s.aws_region is for %s, not for %s", section, MSKIAM, s.Mechanism)
 	}
 	switch {
 	case bears && (s.Username != "" || s.Password != nil || s.PasswordFile != ""):
-		return nil, fmt.Errorf("%s: username and password are not for %s: %s", section,
-			s.Mechanism, map[string]string{
+		return nil, fmt.Errorf("%s: username and password are not for %s: %s", section, s.Mechanism,
+			map[string]string{
 				OAuthBearer: "see oauthbearer",
 				MSKIAM:      "AWS's own settings have the credentials",
 			}[s.Mechanism])
@@ -87,19 +86,18 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 		l.tokens, err = newTokens(s.OAuth, s.AllowPlaintext)
 		return l, err
 	case !s.OAuth.isZero():
-		return nil, fmt.Errorf("%s.oauthbearer is for mechanism: %s, and the mechanism is %s",
-			section, OAuthBearer, s.Mechanism)
+		return nil, fmt.Errorf("%s.oauthbearer is for %s, not for %s", section, OAuthBearer,
+			s.Mechanism)
 	case s.Mechanism == MSKIAM:
 		var err error
 		l.tokens, err = newMSKTokens(s.AWSRegion, time.Now)
 		return l, err
 	case s.Username == "":
-		return nil, fmt.Errorf("%s.username: name the user that %s logs in", section, s.Mechanism)
+		return nil, fmt.Errorf("%s.username: name a user for %s", section, s.Mechanism)
 	case s.Password != nil && s.PasswordFile != "":
 		return nil, fmt.Errorf("%s: password and password_file exclude each other", section)
 	case s.Password == nil && s.PasswordFile == "":
-		return nil, fmt.Errorf("%s.password_file: name a file with the password, or set password: "+
-			"${NAME} to take it from the environment", section)
+		return nil, fmt.Errorf("%s.password_file: name a file, or password: ${NAME}", section)
 	}
 	_, _, err := l.mechanism(context.Background())
 	return l, err
@@ -125,8 +123,7 @@ func (l *login) mechanism(ctx context.Context) (sasl.Mechanism, string, error) {
 		}
 		m, err := scram.Mechanism(algorithm, s.Username, password)
 		if err != nil {
-			err = errors.New("kafka.sasl: the username or the password has a character that " +
-				"SCRAM does not take (RFC 4013): choose others")
+			err = errors.New("kafka.sasl: username or password has a character that SCRAM refuses")
 		}
 		return m, password, err
 	}

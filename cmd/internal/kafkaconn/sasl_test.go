@@ -316,10 +316,10 @@ func TestSASLOptions(t *testing.T) {
 		"PLAIN in plain text": {
 			nil, &plain, "sasl.allow_plaintext: true",
 		},
-		"a token in plain text": {nil, but(func(*OAuth) {}), "set kafka.tls"},
+		"a token in plain text": {nil, but(func(*OAuth) {}), "(no-tls)"},
 		"no user": {
 			tls, &SASL{Mechanism: Plain, Password: NewSecret("p")},
-			"kafka.sasl.username: name the user",
+			"kafka.sasl.username: name a user",
 		},
 		"no password": {
 			tls, &SASL{Mechanism: Plain, Username: "u"}, "kafka.sasl.password_file: name a file",
@@ -338,12 +338,12 @@ func TestSASLOptions(t *testing.T) {
 		},
 		"a control character": {
 			tls, &SASL{Mechanism: ScramSHA512, Username: "u", Password: NewSecret("a\x00b")},
-			"RFC 4013",
+			"SCRAM refuses",
 		},
 		"OAuth for SCRAM": {
 			tls,
 			&SASL{Mechanism: ScramSHA512, Username: "u", Password: NewSecret("p"), OAuth: good},
-			"is for mechanism: OAUTHBEARER",
+			"is for OAUTHBEARER",
 		},
 		"a password for OAuth": {
 			tls, &SASL{Mechanism: OAuthBearer, Username: "u", OAuth: good}, "see oauthbearer",
@@ -351,15 +351,15 @@ func TestSASLOptions(t *testing.T) {
 		"a password for IAM": {
 			tls, &SASL{Mechanism: MSKIAM, Username: "u"}, "AWS's own settings have the credentials",
 		},
-		"IAM in plain text": {nil, &SASL{Mechanism: MSKIAM}, "set kafka.tls"},
+		"IAM in plain text": {nil, &SASL{Mechanism: MSKIAM}, "(no-tls)"},
 		"a region of AWS for a password": {
 			tls, &SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p"), AWSRegion: "r"},
-			"aws_region is for mechanism: AWS_MSK_IAM, and the mechanism is PLAIN",
+			"aws_region is for AWS_MSK_IAM, not for PLAIN",
 		},
 		"nothing for OAuth": {tls, &SASL{Mechanism: OAuthBearer}, "or token_file"},
 		"http": {
 			tls, but(func(o *OAuth) { o.TokenEndpointURL = "http://idp.example/token" }),
-			"begin with https://",
+			"write https://",
 		},
 		"no address": {
 			tls, but(func(o *OAuth) { o.TokenEndpointURL = "idp.example/token" }),
@@ -387,22 +387,22 @@ func TestSASLOptions(t *testing.T) {
 		},
 		"both sources": {
 			tls, but(func(o *OAuth) { o.TokenFile = file(t, "a.b.c") }),
-			"token_file is the token itself",
+			"token_file excludes",
 		},
 		"no token in the file": {tls, &SASL{
 			Mechanism: OAuthBearer, OAuth: OAuth{TokenFile: file(t, "{\"access_token\": 1}")},
 		}, "does not hold a token alone"},
 		"a name with digits": {
 			tls, but(func(o *OAuth) { o.Extensions = map[string]string{"pool1": "x"} }),
-			"cannot be sent",
+			"printable ASCII",
 		},
 		"an extension named auth": {
 			tls, but(func(o *OAuth) { o.Extensions = map[string]string{"auth": "x"} }),
-			"cannot be sent",
+			"printable ASCII",
 		},
 		"a value that ends it": {
 			tls, but(func(o *OAuth) { o.Extensions = map[string]string{"x": "a\x01b"} }),
-			"cannot be sent",
+			"printable ASCII",
 		},
 	} {
 		_, err := New(Options{TLS: c.tls, SASL: c.sasl})

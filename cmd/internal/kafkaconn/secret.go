@@ -71,7 +71,7 @@ func secretFrom(value Secret, key, path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
-		return "", fmt.Errorf("%s: %s is empty: write the secret into it", key, path)
+		return "", fmt.Errorf("%s: %s is empty", key, path)
 	}
 	return text, nil
 }

@@ -41,8 +41,7 @@ func (t *TLS) config(
 		return nil, time.Time{}, err
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, time.Time{}, fmt.Errorf("%s: cert_file and key_file belong together: name "+
-			"both or neither", section)
+		return nil, time.Time{}, fmt.Errorf("%s: cert_file and key_file belong together", section)
 	}
 	if t.CertFile == "" {
 		return c, time.Time{}, nil
@@ -92,8 +91,7 @@ func readPool(key, path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s: %s has no certificate in PEM (-----BEGIN CERTIFICATE-----); "+
-			"convert a Java trust store with keytool -exportcert -rfc", key, path)
+		return nil, fmt.Errorf("%s: %s has no certificate in PEM (tls-files)", key, path)
 	}
 	return pool, nil
 }
@@ -111,19 +109,17 @@ func (t *TLS) readPair(section string, now time.Time) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	if isEncrypted(key) {
-		return tls.Certificate{}, fmt.Errorf("%s: %s is encrypted, and a service has nobody "+
-			"to ask for its passphrase: decrypt it with openssl pkey -in %s -out tls.key, and let "+
-			"only this user read it", section+".key_file", keyFile, keyFile)
+		return tls.Certificate{}, fmt.Errorf("%s: %s is encrypted; decrypt %s (tls-files)",
+			section+".key_file", keyFile, keyFile)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%s: cert_file %s and key_file %s are no pair of a "+
-			"certificate and its key in PEM: %s", section, certFile, keyFile,
-			scrub(err.Error(), string(key)))
+		return tls.Certificate{}, fmt.Errorf("%s: cert_file %s and key_file %s do not fit: %s "+
+			"(tls-files)", section, certFile, keyFile, scrub(err.Error(), string(key)))
 	}
 	if end := pair.Leaf.NotAfter; now.After(end) {
-		return tls.Certificate{}, fmt.Errorf("%s: %s expired at %v: put a new certificate in its "+
-			"place; no restart is needed", section+".cert_file", certFile, end.UTC())
+		return tls.Certificate{}, fmt.Errorf("%s: %s expired at %v (tls-files)",
+			section+".cert_file", certFile, end.UTC())
 	}
 	return pair, nil
 }

@@ -216,14 +216,14 @@ func TestRotatedFiles(t *testing.T) {
 	}
 	copyFile("authority.crt")
 	copyFile("client.crt")
-	if err := dial(after); err == nil || !strings.Contains(err.Error(), "are no pair") {
+	if err := dial(after); err == nil || !strings.Contains(err.Error(), "do not fit") {
 		t.Errorf("a certificate with the key of another: %v", err)
 	}
 	copyFile("client.key")
 	must(t, dial(after))
 	clock.pass(2 * time.Hour)
 	if err := dial(after); err == nil || !strings.Contains(err.Error(),
-		"put a new certificate in its place") {
+		"(tls-files)") {
 		t.Errorf("an expired certificate of one's own: %v", err)
 	}
 }
@@ -244,13 +244,13 @@ func TestTLSFiles(t *testing.T) {
 		"a certificate":     {TLS{CertFile: a.path("client.crt")}, "belong together"},
 		"encrypted": {
 			TLS{CertFile: a.path("client.crt"), KeyFile: a.path("encrypted.key")},
-			"decrypt it with openssl",
+			"(tls-files)",
 		},
 		"another's key": {
-			TLS{CertFile: a.path("client.crt"), KeyFile: a.path("authority.key")}, "are no pair",
+			TLS{CertFile: a.path("client.crt"), KeyFile: a.path("authority.key")}, "do not fit",
 		},
 		"swapped": {
-			TLS{CertFile: a.path("client.key"), KeyFile: a.path("client.crt")}, "are no pair",
+			TLS{CertFile: a.path("client.key"), KeyFile: a.path("client.crt")}, "do not fit",
 		},
 	} {
 		_, err := New(Options{TLS: &c.tls})

@@ -31,8 +31,8 @@ type Web struct {
 func (w Web) Client() (*http.Client, func(*http.Request) error, error) {
 	u, err := url.Parse(w.URL)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, nil, fmt.Errorf("%s.url: write http://HOST:PORT or https://HOST:PORT, with a "+
-			"path if there is one; a login has keys of its own", w.Section)
+		return nil, nil, fmt.Errorf("%s.url: write http://HOST:PORT or https://HOST:PORT",
+			w.Section)
 	}
 	if _, _, err := w.TLS.config(w.Section+".tls", u.Hostname(), time.Now()); err != nil {
 		return nil, nil, err
@@ -40,8 +40,8 @@ func (w Web) Client() (*http.Client, func(*http.Request) error, error) {
 	login := w.login()
 	if login != nil {
 		if u.Scheme == "http" && !w.AllowPlaintext {
-			return nil, nil, fmt.Errorf("%s.url: it has to begin with https://, because a login "+
-				"is sent there; %s.allow_plaintext: true permits http://", w.Section, w.Section)
+			return nil, nil, fmt.Errorf("%s.url: write https://, or permit http:// with "+
+				"%s.allow_plaintext: true (no-tls)", w.Section, w.Section)
 		}
 		if err := w.check(); err != nil {
 			return nil, nil, err
@@ -90,8 +90,8 @@ func (w Web) check() error {
 		return fmt.Errorf("%s.basic_auth: password and password_file exclude each other",
 			w.Section)
 	case basic && w.Password == nil && w.PasswordFile == "":
-		return fmt.Errorf("%s.basic_auth.password_file: name a file with the password, or set "+
-			"password: ${NAME} to take it from the environment", w.Section)
+		return fmt.Errorf("%s.basic_auth.password_file: name a file, or password: ${NAME}",
+			w.Section)
 	}
 	return nil
 }

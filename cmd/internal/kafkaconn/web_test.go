@@ -31,7 +31,7 @@ func TestWebRefuses(t *testing.T) {
 		{Web{URL: "registry:8081"}, "registry.url: write http://"},
 		{Web{URL: "ftp://registry"}, "registry.url: write http://"},
 		{Web{URL: ""}, "registry.url: write http://"},
-		{Web{URL: "https://me:hush@registry"}, "a login has keys of its own"},
+		{Web{URL: "https://me:hush@registry"}, "write http://HOST:PORT"},
 		{Web{URL: safe, TLS: TLS{CAFile: none}}, "registry.tls.ca_file"},
 		{Web{URL: safe, TLS: TLS{CertFile: none}}, "registry.tls: cert_file and key_file"},
 		{Web{URL: safe, TLS: TLS{CertFile: none, KeyFile: none}}, "registry.tls.cert_file"},

@@ -56,7 +56,7 @@ func TestAChangelogThatLostItsEnd(t *testing.T) {
 	cluster.on(1, "start")
 	w.ok(os.RemoveAll(services["disk"].StateDir))
 	for name, o := range services {
-		words := map[string]string{"folder": "lost at its end", "disk": "rebuild-changelog"}[name]
+		words := map[string]string{"folder": "lost at its end", "disk": "(changelog-end-lost)"}[name]
 		w.refused(o, name, words)
 		t.Log(w.command("state", "rebuild-changelog", "-c", filepath.Join(w.dir, name+".yml"),
 			o.StateDir))

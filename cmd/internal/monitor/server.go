@@ -42,8 +42,7 @@ func (o Options) Validate() error {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: write HOST:PORT, or :PORT for all addresses of "+
-				"this machine: %w", at.key, err))
+			errs = append(errs, fmt.Errorf("%s: write HOST:PORT or :PORT: %w", at.key, err))
 		} else if at.key == "pprof" {
 			errs = append(errs, loopback(at.address))
 		}
@@ -56,8 +55,8 @@ func (o Options) Validate() error {
 func loopback(address string) error {
 	host, _, _ := net.SplitHostPort(address) // Validate has tried
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles tell what "+
-			"is in memory: write localhost:PORT", address)
+		return fmt.Errorf("pprof: %s can be reached from other machines: write localhost:PORT",
+			address)
 	}
 	return nil
 }
@@ -92,12 +91,10 @@ func Open(o Options, s Source, log *slog.Logger) (*Server, error) {
 func (s *Server) open(key, address string, h http.Handler, log *slog.Logger) (string, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "", fmt.Errorf("%s: %s is in use by another process: choose another port, or end "+
-			"that process (%w)", key, address, err)
+		return "", fmt.Errorf("%s: %s is in use by another process (%w)", key, address, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: cannot listen at %s: choose an address of this machine and a "+
-			"port that it may use (%w)", key, address, err)
+		return "", fmt.Errorf("%s: cannot listen at %s (%w)", key, address, err)
 	}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second,

@@ -76,7 +76,7 @@ func TestReplayIntoAnotherTopic(t *testing.T) {
 		replay.Options{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
 	plan, err := replay.Run(t.Context(), o,
 		replay.Options{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
-	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
+	if err == nil || !strings.Contains(err.Error(), "another replay") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
 }

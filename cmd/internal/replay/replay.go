@@ -424,13 +424,10 @@ func (p *planner) takeUp(part *PartitionPlan, own task.Mark) error {
 		part.Differs = append(part.Differs, "an earlier run has begun with it as a second release")
 		return nil
 	case begun:
-		return fmt.Errorf("group %s has begun to replay the first release, and it would be "+
-			"a second release now: %s. Name a new --output-topic",
-			p.r.Group, strings.Join(part.Differs, "; "))
+		return fmt.Errorf("group %s has begun to replay the first release, now it would be a "+
+			"second: %s", p.r.Group, strings.Join(part.Differs, "; "))
 	}
-	return fmt.Errorf("group %s has begun a replay with another --from, into another "+
-		"--output-topic, or under other settings, and would mix both: name a new --output-topic",
-		p.r.Group)
+	return fmt.Errorf("group %s has begun another replay: name a new --output-topic", p.r.Group)
 }
 
 // differs lists why the result is not the first release again.

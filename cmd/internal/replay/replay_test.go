@@ -209,7 +209,7 @@ func TestReplayRange(t *testing.T) {
 			other := r
 			other.From = topics.Bound{IsOffset: true, Offset: 22}
 			if _, err := replay.Run(t.Context(), atwork.Options(w, "first"), other); err == nil ||
-				!strings.Contains(err.Error(), "another --from") {
+				!strings.Contains(err.Error(), "another replay") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
 		})
@@ -261,7 +261,7 @@ func TestReplayThatSpends(t *testing.T) {
 		}
 	}
 	if _, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"}); err == nil ||
-		!strings.Contains(err.Error(), "under other settings") {
+		!strings.Contains(err.Error(), "another replay") {
 		t.Errorf("other settings into the same topic: %v", err)
 	}
 

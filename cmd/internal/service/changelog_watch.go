@@ -43,8 +43,8 @@ func (s *Service) watchChangelog(ctx context.Context) {
 					"cause", topics.LostTopic(err, s.options.Topics.Changelog))
 				continue
 			}
-			err = task.Advise(fmt.Errorf("%w: %s was deleted while the service worked",
-				task.ErrLost, s.options.Topics.Changelog), ". "+task.WaysOut)
+			err = fmt.Errorf("%w: %s was deleted while the service worked (changelog-lost)",
+				task.ErrLost, s.options.Topics.Changelog)
 		} else {
 			missed = 0
 		}
@@ -71,8 +71,8 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 		return account.Remade(topic, s.copied, id[:])
 	}
 	if err := admin.CheckConfigs(ctx, s.client, o, topic, topics.Compacted); err != nil {
-		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+
-			"soon begin to forget: %w", err)
+		return fmt.Errorf("the changelog would begin to forget accounts of ε: %w (changelog-cut)",
+			err)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func hasKey(key noise.Key) error {
 	if key.HasNoise() {
 		return nil
 	}
-	return errors.New("key_file: counts need a key of noise; make one with \"geodither key new\"")
+	return errors.New("key_file: counts need a noise key (geodither key new)")
 }
 
 // countingJob is either of the two jobs.
@@ -314,8 +314,7 @@ func (c *Counting) find(
 	case c.settings.First == 0:
 		c.settings.First = today
 	case !begun && c.settings.First < today-maxDaysAgo:
-		return fmt.Errorf("counts.first: %v is more than %d days ago, and every window since then "+
-			"would be published: choose a later day", c.settings.First, maxDaysAgo)
+		return fmt.Errorf("counts.first: %v is more than %d days ago", c.settings.First, maxDaysAgo)
 	}
 	c.found = true
 	return nil

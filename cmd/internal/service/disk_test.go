@@ -62,7 +62,7 @@ func TestDiskFull(t *testing.T) {
 		!errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the service ends with %v", err)
 	}
-	for _, want := range []string{"disk with the state folder is full", "free", "run doctor"} {
+	for _, want := range []string{"disk with the state folder is full", "(folder-failed)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %q does not say %q", err, want)
 		}

@@ -39,7 +39,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		remakeRaw(t, w)
 		o.AcceptLost = accept
 		err := fails(t, o, "of another cluster or of an earlier raw topic",
-			"state reset --discard-account")
+			"(folder-elsewhere)")
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
 			t.Errorf("accepting %t, the service ends with %v", accept, err)
 		}

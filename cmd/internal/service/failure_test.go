@@ -153,7 +153,7 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 		servicetest.OK(t, err)
 	}
 	w.Feed(t)
-	err := fails(t, o, "--accept=settings", "What differs: release.epsilon")
+	err := fails(t, o, "(settings-changed)", "What differs: release.epsilon")
 	if !errors.Is(err, task.ErrSettings) {
 		t.Errorf("the error is %v", err)
 	}

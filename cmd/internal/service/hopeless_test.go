@@ -183,7 +183,7 @@ func TestHopeless(t *testing.T) {
 			o.Board = monitor.NewBoard()
 			err := atwork.Start(t, o).Wait(t)
 			if !errors.Is(err, service.ErrRefused) || !strings.Contains(err.Error(), c.words) ||
-				!strings.Contains(err.Error(), "--accept=refused") {
+				!strings.Contains(err.Error(), "(records-refused)") {
 				t.Fatalf("the service ends with %v", err)
 			}
 			requireUntouched(t, w, o)

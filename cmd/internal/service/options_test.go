@@ -267,8 +267,7 @@ func TestOldSettingsAreNamed(t *testing.T) {
 func TestStartOver(t *testing.T) {
 	for want, cause := range map[string]error{
 		"partition 3: " + task.ErrInputLost.Error() + ": the group is at 5": fmt.Errorf(
-			"partition 3: %w", task.Advise(fmt.Errorf("%w: the group is at 5", task.ErrInputLost),
-				": lengthen it")),
+			"partition 3: %w: the group is at 5 (input-lost)", task.ErrInputLost),
 		task.ErrSettings.Error() + " (01, now 03), perhaps in a transaction beyond offset 3": &task.
 			SettingsError{Found: []byte{1}, Own: []byte{3}, Input: 3},
 		task.ErrSource.Error() + ": its id is 02, and 01 at offset 4": task.CheckSource(

@@ -61,7 +61,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	before := a.Read(t)
 	for range 2 {
 		err := fails(t, changed, `"murmur2, 4 partitions"`, `"crc32, 4 partitions"`,
-			"undo the change", "ONCALL.md")
+			"(partitioner-changed)")
 		if !errors.Is(err, task.ErrPartitioner) || strings.Contains(err.Error(), "vehicle") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("the service ends with %v", err)
@@ -161,7 +161,7 @@ func TestErasedAndMoved(t *testing.T) {
 	feed(servicetest.CRC32Place)
 	moved := o
 	moved.Partitioner = engine.CRC32
-	if err := fails(t, moved, "ONCALL.md"); !errors.Is(err, task.ErrPartitioner) {
+	if err := fails(t, moved, "(partitioner-changed)"); !errors.Is(err, task.ErrPartitioner) {
 		t.Errorf("the service ends with %v", err)
 	}
 	if said := atwork.Details(doctor.Examine(t.Context(), moved, nil),

@@ -172,7 +172,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 		return counts[servicetest.StartMS+60_000] == 40
 	}, r)
 	r.Stop(t)
-	if strings.Contains(r.Log.String(), "--accept=settings") {
+	if strings.Contains(r.Log.String(), "(settings-changed)") {
 		t.Errorf("the stop was not clean:\n%s", r.Log)
 	}
 }

@@ -160,8 +160,7 @@ func (p *probation) verdict() error {
 	}
 	if why := p.sample.Hopeless(leastJudged); why != "" {
 		p.board.Holds(why)
-		return fmt.Errorf("%w: in %s %s; or start once with --accept=refused", ErrRefused, p.topic,
-			why)
+		return fmt.Errorf("%w: in %s %s (records-refused)", ErrRefused, p.topic, why)
 	}
 	all, _ := p.sample.judged()
 	p.free = all >= leastJudged

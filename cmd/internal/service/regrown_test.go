@@ -63,7 +63,7 @@ func TestRegrownRawTopic(t *testing.T) {
 	regrown(cluster, 1, 1)
 	elect()
 	for _, err := range []error{r.Wait(t), fails(t, o, "has grown "+
-		"again", "--accept=lost-records")} {
+		"again", "(input-lost)")} {
 		if !errors.Is(err, task.ErrInputLost) {
 			t.Errorf("the service ended with %v", err)
 		}

@@ -41,7 +41,7 @@ func TestRawTopicIsRemade(t *testing.T) {
 		doctor.Failure); !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
 	}
-	if err := fails(t, o, "set another group"); !errors.Is(err, task.ErrSource) {
+	if err := fails(t, o, "(raw-remade)"); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the next start ends with %v", err)
 	}
 }

@@ -65,8 +65,7 @@ func schemaID(ctx context.Context, o Options, schema Schema) (registry.Registere
 	found, err = o.Registry.Register(ctx, schema.Subject, schema.Text)
 	if refused, ok := errors.AsType[*registry.Error](err); ok && (refused.Status ==
 		http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
-		err = fmt.Errorf("%w: register the schemas once with \"geodither schemas register -c "+
-			"FILE\", as a user who has the right to", err)
+		err = fmt.Errorf("%w (schemas-missing)", err)
 	}
 	return found, err
 }

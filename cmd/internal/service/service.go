@@ -323,8 +323,8 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 	partition := lease.Partition
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("%s has grown from %d partitions: %s",
-			s.options.Topics.Raw, s.partitions, topics.Growing))
+		s.fail(fmt.Errorf("%s has grown from %d partitions (partitions-differ)",
+			s.options.Topics.Raw, s.partitions))
 		return
 	}
 	if s.replays() && (int(partition) >= len(s.options.Windows) ||

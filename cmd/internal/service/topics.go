@@ -104,8 +104,8 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	n, err := admin.CoPartitioned(ctx, s.client, o, t.Names()...)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
-		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set "+
-			"topics.create: true", err, topics.Similar(ctx, s.client, o, t, missing.Topics), t.Raw)
+		return ready{}, fmt.Errorf("%w%s; %s needs as many partitions (topics-missing)", err,
+			topics.Similar(ctx, s.client, o, t, missing.Topics), t.Raw)
 	}
 	if err != nil {
 		return ready{}, topics.ExplainPartitions(err, t)

@@ -31,7 +31,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
 		r)
 	for _, part := range []string{
-		"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "topics.partitions",
+		"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "(topics-missing)",
 	} {
 		if !strings.Contains(r.Log.String(), part) {
 			t.Errorf("the log does not say %q:\n%s", part, r.Log)
@@ -94,17 +94,17 @@ func TestOtherRawPartitions(t *testing.T) {
 	for _, create := range []bool{true, false} {
 		o := atwork.Options(w, "other")
 		o.Topics.Create, o.Topics.Partitions = create, servicetest.Partitions+2
-		if err := fails(t, o, "raw has 4", "topics.partitions is 6",
-			"Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
+		if err := fails(t, o, "raw has 4, not 6",
+			"or topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
 		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
+			doctor.Failure); !strings.Contains(bad, "raw has 4, not 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
 		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); strings.Contains(bad, "topics.partitions is") {
+			doctor.Failure); strings.Contains(bad, "leave it out, or topics.partitions") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
 	}

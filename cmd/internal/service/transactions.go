@@ -94,10 +94,8 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 		return readRemedy(err)
 	}
 	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
-		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x: "+
-			"set another group, topics.sanitized and topics.changelog; every account of ε "+
-			"starts at 0 there",
-			task.ErrSource, t.source, id), task.Fatal)
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x "+
+			"(raw-remade)", task.ErrSource, t.source, id), task.Fatal)
 	}
 	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {
 		return task.WithRemedy(account.Remade(t.changelog.Topic, t.copied, id[:]), task.Fatal)

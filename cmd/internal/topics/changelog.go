@@ -36,11 +36,11 @@ func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) erro
 		}
 		switch {
 		case r.read < r.First:
-			return fmt.Errorf("%s lost the records before offset %d while it was read: run doctor",
+			return fmt.Errorf("%s lost the records before offset %d while read (changelog-cut)",
 				r.topic, r.First)
 		case r.read > r.End:
-			return fmt.Errorf("%s lost the records from offset %d on while it was read: run doctor",
-				r.topic, r.End)
+			return fmt.Errorf("%s lost the records from offset %d on while read "+
+				"(changelog-end-lost)", r.topic, r.End)
 		}
 		if err := r.sameTopic(ctx); err != nil || r.read == r.End {
 			return err
@@ -75,7 +75,7 @@ func (r *Reader) sameTopic(ctx context.Context) error {
 		r.id = ids[r.topic]
 	}
 	if ids[r.topic] != r.id {
-		return fmt.Errorf("%s was deleted and made again while it was read: run doctor", r.topic)
+		return fmt.Errorf("%s was deleted and made again while it was read (changelog-lost)", r.topic)
 	}
 	return nil
 }

@@ -133,19 +133,18 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t 
 	var missing *admin.MissingTopicsError
 	switch {
 	case err == nil && t.Partitions > 0 && counts[t.Raw] != t.Partitions:
-		return 0, fmt.Errorf("%w: %s has %d, and topics.partitions is %d. Set topics.partitions: "+
-			"%d or leave it out; it is for a raw topic that is still to be made", ErrRawPartitions,
-			t.Raw, counts[t.Raw], t.Partitions, counts[t.Raw])
+		return 0, fmt.Errorf("%w: %s has %d, not %d; leave it out, or topics.partitions: %d",
+			ErrRawPartitions, t.Raw, counts[t.Raw], t.Partitions, counts[t.Raw])
 	case err == nil:
 		return counts[t.Raw], nil
 	case errors.As(err, &missing) && t.Partitions > 0:
 		return t.Partitions, nil
 	case errors.As(err, &missing) && t.Follows:
-		return 0, fmt.Errorf("%w%s; the service that writes it makes it: start that first", missing,
+		return 0, fmt.Errorf("%w%s; the service that writes it makes it", missing,
 			Similar(ctx, client, o, t, missing.Topics))
 	case errors.As(err, &missing):
-		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large",
-			missing, Similar(ctx, client, o, t, missing.Topics))
+		return 0, fmt.Errorf("%w%s (topics-missing)", missing,
+			Similar(ctx, client, o, t, missing.Topics))
 	}
 	return 0, err
 }

@@ -96,7 +96,7 @@ func TestShorterRetention(t *testing.T) {
 func TestLostTopic(t *testing.T) {
 	err := LostTopic(&admin.MissingTopicsError{Topics: []string{"g.log"}}, "g.log")
 	var missing *admin.MissingTopicsError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "(changelog-lost)") ||
 		strings.Contains(err.Error(), "create it, or") {
 		t.Errorf("the error is %v", err)
 	}

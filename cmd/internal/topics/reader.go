@@ -61,8 +61,7 @@ func OpenDecided(ctx context.Context, client *kafka.Client, topic string, partit
 		}
 		if time.Since(began) > patience {
 			return nil, fmt.Errorf("a transaction in %s has been open from offset %d on for more "+
-				"than %v: wait for its timeout, or end it (kafka-transactions.sh find-hanging), "+
-				"and try again", topic, r.End, patience)
+				"than %v (open-transaction)", topic, r.End, patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -194,8 +193,7 @@ func (b *Bound) Set(text string) error {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.IsZero() {
-		return fmt.Errorf("%q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z",
-			text)
+		return fmt.Errorf("%q is no offset or time: write 1234 or 2026-11-21T08:00:00Z", text)
 	}
 	*b = Bound{Time: at}
 	return nil

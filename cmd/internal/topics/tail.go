@@ -49,8 +49,7 @@ func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Rec
 	// Brokers refuse a topic that a login may not see in the same way as one that does not exist.
 	missing := errors.As(err, new(*admin.MissingTopicsError))
 	if missing && t.Made {
-		return fmt.Errorf("there is no topic %s yet: \"geodither run\" makes it when it starts "+
-			"(topics.create)", t.Topic)
+		return fmt.Errorf("there is no topic %s yet (topics-missing)", t.Topic)
 	}
 	if missing ||
 		errors.Is(err, kafka.TopicAuthorizationFailed) {

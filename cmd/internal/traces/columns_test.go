@@ -75,7 +75,7 @@ func TestColumnsThatAreNot(t *testing.T) {
 		{Options{Columns: map[string]string{"user_id": ""}}, "user_id has no name"},
 		{
 			Options{Columns: map[string]string{"user_id": "a", "timestamp": "A"}},
-			"name one for each",
+			"stands for",
 		},
 		{
 			Options{Columns: map[string]string{"user_id": "latitude"}},
@@ -83,7 +83,7 @@ func TestColumnsThatAreNot(t *testing.T) {
 		},
 		{
 			Options{Format: Geolife, Columns: map[string]string{"user_id": "a"}},
-			"no names of columns",
+			"no column names",
 		},
 	} {
 		_, err := Open(t.Context(), []string{Stdin}, strings.NewReader(""), c.options)
@@ -91,7 +91,7 @@ func TestColumnsThatAreNot(t *testing.T) {
 	}
 	named := Options{Columns: map[string]string{"accuracy_m": "hdop"}}
 	_, _, err := fromText(t, "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n", named)
-	wantError(t, err, "gowalla", "leave the columns out")
+	wantError(t, err, "gowalla", "no column names")
 	_, _, err = fromText(t, csvHeader+csvLine, named)
 	wantError(t, err, "no column hdop", "user_id (or user, uid)",
 		"name the columns with --columns accuracy_m=NAME")

@@ -26,8 +26,8 @@ func readCSV(p *pass) error {
 		return err
 	}
 	if reason != "" {
-		return fmt.Errorf("%s:%d: the header is no CSV: expected column names such as %s",
-			p.file.path, start, expectedColumns(wantedNames(p.columns)))
+		return fmt.Errorf("%s:%d: the header is no CSV: expected columns %s", p.file.path, start,
+			expectedColumns(wantedNames(p.columns)))
 	}
 	head, err := parseHeader(rec.fields, p.columns)
 	if err != nil {
@@ -206,8 +206,8 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		found[i] = strings.ToLower(string(field))
 	}
 	if len(given) == 0 && slices.Contains(found, "radius_m") && slices.Contains(found, "kind") {
-		return nil, errors.New("these are sanitized records, with columns radius_m and kind, but " +
-			"raw fixes are wanted: give another file; if they are raw, name columns by --columns")
+		return nil, errors.New("these are sanitized records, with columns radius_m and kind; raw " +
+			"fixes are wanted (traces-form)")
 	}
 	h := &header{fields: len(fields)}
 	var missing, named []string // as looked for, and for the flag
@@ -221,8 +221,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 				named = append(named, name+"="+given[name])
 			}
 		case len(at) > 1:
-			return nil, fmt.Errorf("%d columns may be the %s: rename all but one of them",
-				len(at), known[0])
+			return nil, fmt.Errorf("%d columns may be the %s: rename others", len(at), known[0])
 		case column == columnAccuracy && given[columnNames[column][0]] == "":
 			h.index[column] = -1
 		default:
@@ -240,9 +239,8 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		if len(named) > 0 {
 			remedy = "name the columns with --columns " + strings.Join(named, ",")
 		}
-		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
-			"%s (train, tune, sanitize, counts, produce)", strings.Join(missing, ", "),
-			describe(found), expectedColumns(wanted), remedy)
+		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header, or %s (train, sanitize, ...)",
+			strings.Join(missing, ", "), describe(found), expectedColumns(wanted), remedy)
 	}
 	return h, nil
 }

@@ -77,8 +77,7 @@ func guessMapping(from *bufio.Reader) (*mapping.Mapping, error) {
 
 // notLines says in one sentence that a file is JSON of another shape.
 func notLines(path string) error {
-	return fmt.Errorf("%s: this is one JSON document, not one object a line: convert it with "+
-		"jq -c '.[]', or describe it in the section input of a config and add -c", path)
+	return fmt.Errorf("%s: this is one JSON document, not one object a line (traces-form)", path)
 }
 
 // document reads the messages of a file of JSON over several lines: the elements of an array, or
@@ -180,14 +179,14 @@ func (d *document) explain(err error) error {
 	case errors.Is(err, io.EOF) && d.found:
 		return err
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: the JSON document has none of the members %s: export it again",
-			d.file.path, strings.Join(d.arrays, ", "))
+		return fmt.Errorf("%s: the JSON document has none of the members %s", d.file.path,
+			strings.Join(d.arrays, ", "))
 	case errors.Is(err, errTooLong):
-		return fmt.Errorf("%s: behind message %d is one of more than %d bytes: convert the file "+
-			"to one object a line, with jq -c", d.file.path, d.number, maxLineBytes)
+		return fmt.Errorf("%s: behind message %d is one of more than %d bytes (traces-form)",
+			d.file.path, d.number, maxLineBytes)
 	case malformed, errors.Is(err, io.ErrUnexpectedEOF) && !d.source.zipped:
-		return fmt.Errorf("%s: the JSON document is malformed or cut short behind message %d: "+
-			"export it again", d.file.path, d.number)
+		return fmt.Errorf("%s: the JSON document is malformed or cut short behind message %d",
+			d.file.path, d.number)
 	}
 	return d.failure(err)
 }

@@ -16,7 +16,7 @@ func TestOpenErrors(t *testing.T) {
 		format Format
 		parts  []string
 	}{
-		"no paths": {nil, "", []string{"name files or folders"}},
+		"no paths": {nil, "", []string{"name files, folders"}},
 		"missing file": {
 			[]string{filepath.Join(folder, "none.csv")}, "", []string{"none.csv", "check the path"},
 		},
@@ -26,7 +26,7 @@ func TestOpenErrors(t *testing.T) {
 		"empty folder":   {[]string{folder}, "", []string{folder, ".plt, .csv, .ndjson, .jsonl"}},
 		"no plt":         {[]string{folder}, Geolife, []string{"no .plt files"}},
 		"stdin twice":    {[]string{Stdin, Stdin}, "", []string{"twice"}},
-		"geolife, stdin": {[]string{Stdin}, Geolife, []string{"name the folder"}},
+		"geolife, stdin": {[]string{Stdin}, Geolife, []string{"name its folder"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(t.Context(), c.paths, stdin, Options{Format: c.format})

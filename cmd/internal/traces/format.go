@@ -77,8 +77,7 @@ func readFile(p *pass, format Format) error {
 		return err
 	}
 	if len(p.columns) > 0 && !format.named() {
-		return fmt.Errorf("%s: a file of %s has no names of columns: leave the columns out",
-			p.file.path, format)
+		return fmt.Errorf("%s: a file of %s has no column names", p.file.path, format)
 	}
 	switch format {
 	case NDJSON:
@@ -107,8 +106,7 @@ func formatOf(p *pass, format Format) (Format, error) {
 		return format, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf(
-			"%s: its first line is longer than any format's: name a file of fixes", p.file.path)
+		return "", fmt.Errorf("%s: its first line is longer than any format's", p.file.path)
 	}
 	format = guess(p.file.path, first)
 	if format == Geolife && p.file.stdin {
@@ -149,15 +147,12 @@ func readJSON(p *pass) (done bool, err error) {
 	case m == nil, !document && !startsJSON(start) && !isKeyed(start):
 		return false, nil
 	case len(p.columns) > 0:
-		return true, fmt.Errorf("%s: the section input of the config names the parts of JSON: "+
-			"leave --columns out", p.file.path)
+		return true, fmt.Errorf("%s: the section input excludes --columns", p.file.path)
 	}
 	return true, readMapped(p, m, document)
 }
 
-var errGeolifeStdin = errors.New(
-	"a Geolife file does not name its user, its folder does: name the folder instead of " +
-		"standard input")
+var errGeolifeStdin = errors.New("a Geolife file does not name its user: name its folder")
 
 // readNDJSON reads raw records as the service reads them from a topic in JSON, so that the
 // service accepts what passes here.
@@ -308,8 +303,7 @@ func readGowalla(p *pass) error {
 			gathered.user = fix.UserID
 		}
 		if len(gathered.checkIns) == maxCheckIns {
-			return fmt.Errorf("%s:%d: more than %d check-ins of one user: cut the file, or give "+
-				"it as CSV in order of time",
+			return fmt.Errorf("%s:%d: more than %d check-ins of one user: cut the file",
 				p.file.path, p.lines.number, maxCheckIns)
 		}
 		gathered.checkIns = append(gathered.checkIns, checkIn{

@@ -105,6 +105,6 @@ func TestGeolifeOddFiles(t *testing.T) {
 		if err == nil {
 			_, err = drain(r)
 		}
-		wantError(t, err, "name the folder")
+		wantError(t, err, "name its folder")
 	}
 }

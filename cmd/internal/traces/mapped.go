@@ -35,12 +35,8 @@ func readMapped(p *pass, m *mapping.Mapping, document bool) error {
 	if m.Arrays() != nil {
 		name, _, _ := strings.Cut(filepath.Base(p.file.path), ".")
 		if first, taken := p.owners.LoadOrStore(name, p.file.path); taken && first != p.file.path {
-			return fmt.Errorf(
-				"%s and %s would be one user, because an export is of the person whom "+
-					"its file's name names: rename them after their owners",
-				first,
-				p.file.path,
-			)
+			return fmt.Errorf("%s and %s would be one user, whom the file's name names "+
+				"(traces-form)", first, p.file.path)
 		}
 		of.owner, of.kept = []byte(name), &run{user: name}
 	}
@@ -119,8 +115,8 @@ func (m *messages) found(fix schemas.Raw, place int) error {
 		return m.emit(fix, place)
 	}
 	if len(m.kept.checkIns) == maxKept {
-		return fmt.Errorf("%s: more than %d fixes of one person: cut the document in parts",
-			m.file.path, maxKept)
+		return fmt.Errorf("%s: more than %d fixes of one person: cut the document", m.file.path,
+			maxKept)
 	}
 	m.kept.checkIns = append(m.kept.checkIns, checkIn{fix.Timestamp, fix.Latitude, fix.Longitude})
 	return nil

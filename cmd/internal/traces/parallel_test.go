@@ -94,7 +94,7 @@ func TestParallel(t *testing.T) {
 			t.Errorf("%d workers: progress %d of %d", workers, done, total)
 		}
 		_, err = together(r, workers)
-		wantError(t, err, "open them again")
+		wantError(t, err, "read already")
 	}
 }
 

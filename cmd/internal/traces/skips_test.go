@@ -88,7 +88,7 @@ func TestFixesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := drain(r)
-	wantError(t, err, "open them again")
+	wantError(t, err, "read already")
 }
 
 // secrets stand in every bad line of TestNothingIsRepeated.

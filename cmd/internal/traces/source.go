@@ -137,16 +137,12 @@ func (s *source) explain(path string, line int, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err // the file is not at fault
 	case s.zipped && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)):
-		return fmt.Errorf("%s: the gzip data is cut short after line %d: copy or download the "+
-			"file again: %w",
-			path, line, io.ErrUnexpectedEOF)
+		return fmt.Errorf("%s: the gzip data is cut short after line %d: %w", path, line,
+			io.ErrUnexpectedEOF)
 	case s.zipped:
-		return fmt.Errorf(
-			"%s: the gzip data is damaged after line %d: copy or download the file again: %w",
-			path, line, err)
+		return fmt.Errorf("%s: the gzip data is damaged after line %d: %w", path, line, err)
 	}
-	return fmt.Errorf("%s: reading failed after line %d: check the disk and try again: %w",
-		path, line, err)
+	return fmt.Errorf("%s: reading failed after line %d: %w", path, line, err)
 }
 
 var gzipMagic = []byte{0x1f, 0x8b}

@@ -124,7 +124,7 @@ func TestTruncatedGzip(t *testing.T) {
 	for cut := 2; cut < len(packed); cut++ {
 		path := write(t, t.TempDir(), "cut.csv.gz", packed[:cut])
 		rows, err := drain(open(t, []string{path}, nil, Options{}))
-		wantError(t, err, path, "cut short", "copy or download")
+		wantError(t, err, path, "cut short", "the gzip data is")
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -141,7 +141,7 @@ func TestDamagedGzip(t *testing.T) {
 	packed[len(packed)-5] ^= 1 // of the checksum
 	path := write(t, t.TempDir(), "bad.gz", string(packed))
 	_, err := drain(open(t, []string{path}, nil, Options{}))
-	wantError(t, err, path, "damaged after line 2", "copy or download")
+	wantError(t, err, path, "damaged after line 2", "the gzip data is")
 }
 
 func TestForeignFiles(t *testing.T) {

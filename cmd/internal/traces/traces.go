@@ -79,8 +79,8 @@ func (o Options) Validate() error {
 	case "", CSV, NDJSON, Geolife, Gowalla:
 		return o.checkColumns()
 	}
-	return fmt.Errorf("unknown format %q: use %s, %s, %s or %s, or none to have it guessed",
-		string(o.Format), CSV, NDJSON, Geolife, Gowalla)
+	return fmt.Errorf("unknown format %q: use %s, %s, %s or %s", string(o.Format), CSV, NDJSON,
+		Geolife, Gowalla)
 }
 
 // checkColumns reports columns that no file could have.
@@ -89,7 +89,7 @@ func (o Options) checkColumns() error {
 		return nil
 	}
 	if o.Format != "" && !o.Format.named() {
-		return fmt.Errorf("a file of %s has no names of columns: leave the columns out", o.Format)
+		return fmt.Errorf("a file of %s has no column names", o.Format)
 	}
 	named := map[string]string{}
 	for _, column := range slices.Sorted(maps.Keys(o.Columns)) {
@@ -97,23 +97,22 @@ func (o Options) checkColumns() error {
 		if !slices.ContainsFunc(columnNames[:], func(known []string) bool {
 			return known[0] == column
 		}) {
-			return fmt.Errorf("there is no column %q to be named: name user_id, timestamp, "+
-				"latitude, longitude or accuracy_m", column)
+			return fmt.Errorf("there is no column %q: name user_id, timestamp, latitude, "+
+				"longitude or accuracy_m", column)
 		}
 		if strings.TrimSpace(name) == "" || name != strings.TrimSpace(name) {
-			return fmt.Errorf("the column for %s has no name, or one with blanks around it", column)
+			return fmt.Errorf("the column for %s has no name, or blanks", column)
 		}
 		if other, ok := named[strings.ToLower(name)]; ok {
-			return fmt.Errorf("the column %q stands for %s and for %s: name one for each",
-				name, other, column)
+			return fmt.Errorf("the column %q stands for %s and %s", name, other, column)
 		}
 		named[strings.ToLower(name)] = column
 	}
 	for _, known := range columnNames {
 		other, taken := named[known[0]]
 		if _, renamed := o.Columns[known[0]]; taken && !renamed {
-			return fmt.Errorf("the column %q stands for %s: name the one for %s as well",
-				known[0], other, known[0])
+			return fmt.Errorf("the column %q stands for %s: name the one for %s as well", known[0], other,
+				known[0])
 		}
 	}
 	return nil
@@ -147,7 +146,7 @@ func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Rea
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, errors.New("no input: name files or folders, or - for standard input")
+		return nil, errors.New("no input: name files, folders, or -")
 	}
 	r := &Reader{ctx: ctx, options: o, stdin: stdin, latest: o.latest()}
 	r.lane.skips = newSkips()
@@ -178,9 +177,9 @@ func (r *Reader) find(paths []string) error {
 		}
 		switch {
 		case fromStdin:
-			return errors.New("standard input is named twice: name - once")
+			return errors.New("standard input is named twice")
 		case r.stdin == nil:
-			return errors.New("there is no standard input to read: name a file")
+			return errors.New("there is no standard input to read")
 		case r.options.Format == Geolife:
 			return errGeolifeStdin
 		}
@@ -249,7 +248,7 @@ func (r *Reader) Skips() *Skips { return &r.lane.skips }
 // call it.
 func (r *Reader) Progress() (doneBytes, totalBytes int64) { return r.done.Load(), r.total }
 
-var errUsed = errors.New("these files were read already: open them again")
+var errUsed = errors.New("these files were read already")
 
 // Parallel reads the files as Fixes does, with up to so many workers at a time, and gives each fix
 // to take, with the number of its worker, from 0. A worker reads one file after another, each from
@@ -325,9 +324,8 @@ func filesOf(path string, format Format) ([]file, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf(
-			"the folder %s holds no %s files: name its files one by one, or another format",
-			path, strings.Join(format.extensions(), ", "))
+		return nil, fmt.Errorf("the folder %s holds no %s files", path,
+			strings.Join(format.extensions(), ", "))
 	}
 	return files, nil
 }

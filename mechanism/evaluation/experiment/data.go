@@ -82,8 +82,8 @@ var ErrNoTrace = errors.New("experiment: no user has a trace that is long enough
 func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	g, step, o := trainer.Grid(), trainer.Step(), trainer.Options()
 	if d.Timestamps < 2 || d.Least < 2 || d.Least > d.Timestamps || d.Folds < 2 {
-		return nil, fmt.Errorf("experiment: %s: traces need at least 2 timestamps and 2 folds, "+
-			"and no more at the least than at the most", d.Name)
+		return nil, fmt.Errorf("experiment: %s: traces need at least 2 timestamps and 2 folds",
+			d.Name)
 	}
 	data := &Data{
 		Definition: d, Grid: g, Step: step, EveryFix: o.EveryFix, Options: o,

@@ -134,7 +134,7 @@ func TestTooManyClasses(t *testing.T) {
 	}
 	_, err = New(g, time.Minute, Options{Calendar: mobility.Calendar{Hours: []int{6, 12, 18}}})
 	if err == nil || !strings.Contains(err.Error(), "3 classes of time") ||
-		!strings.Contains(err.Error(), "at most 3.2") {
+		!strings.Contains(err.Error(), "more than 3.2") {
 		t.Errorf("three classes: %v", err)
 	}
 }

@@ -12,8 +12,7 @@ import (
 )
 
 // ErrNoFixes says that no fix was added that lies inside the box.
-var ErrNoFixes = errors.New("train: no fix lies inside the box; " +
-	"check the box's order (south, west, north, east) and the input's columns")
+var ErrNoFixes = errors.New("train: no fix lies inside the box (box-empty)")
 
 // Finish returns the model of all fixes added, and what was counted. The same set of fixes gives
 // the same model, whatever their order. The trainer may take more fixes afterwards.

@@ -79,28 +79,25 @@ func (o Options) Validate(step time.Duration) error {
 	o = o.Defaults()
 	switch {
 	case step < time.Millisecond || step > 24*time.Hour || step%time.Millisecond != 0:
-		return errors.New("train: the step must be a whole number of milliseconds, at most a day")
+		return errors.New("train: the step must be whole milliseconds, at most a day")
 	case o.KernelRadius < 1 || o.KernelRadius > MaxKernelRadius:
-		return fmt.Errorf("train: the kernel radius must be 1 to %d cells", MaxKernelRadius)
+		return fmt.Errorf("train: the kernel radius is not 1 to %d", MaxKernelRadius)
 	case !(o.Backoff > 0) || o.Backoff > 1e6:
-		return errors.New("train: the back-off weight must be positive and at most 1e6")
+		return errors.New("train: the back-off weight is not in (0, 1e6]")
 	case o.UserCap < 1 || o.UserCap > 1e6:
-		return errors.New("train: the cap of transitions per user and cell must be 1 to 1e6")
+		return errors.New("train: the cap of transitions is not 1 to 1e6")
 	case !(o.Uniform > 0) || o.Uniform > 1:
-		return errors.New("train: the uniform share of the initial distribution must be in (0, 1]")
+		return errors.New("train: the uniform share is not in (0, 1]")
 	case !(o.Jumps < 1):
-		return errors.New("train: the share of jumps must be less than 1 (negative for none)")
+		return errors.New("train: the share of jumps is not below 1")
 	case o.Interpolate && o.EveryFix:
-		return errors.New("train: with EveryFix every fix counts by itself, " +
-			"so there is nothing to interpolate between two")
+		return errors.New("train: EveryFix excludes Interpolate")
 	case o.Interpolate && o.MaxGap == 0:
-		return errors.New("train: Interpolate needs a greatest gap, MaxGap: " +
-			"the longest time between two fixes to interpolate across, such as 5m")
+		return errors.New("train: Interpolate needs a MaxGap, such as 5m")
 	case o.Interpolate && o.MaxGap > maxInterpolated*step:
-		return fmt.Errorf("train: MaxGap must be at most %d steps where places are interpolated",
-			maxInterpolated)
+		return fmt.Errorf("train: MaxGap exceeds %d steps with Interpolate", maxInterpolated)
 	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
-		return errors.New("train: MaxGap must be 0 (no limit) or at least the step")
+		return errors.New("train: MaxGap is below the step, not 0")
 	}
 	return o.Calendar.Validate()
 }
@@ -152,10 +149,10 @@ func OptionsOf(m *mobility.Model) (Options, error) {
 	if err == nil && same && rest == "" {
 		err = o.Validate(m.Step)
 	} else {
-		err = cmp.Or(err, errors.New("they are not in the form that this version writes"))
+		err = cmp.Or(err, errors.New("they have not this version's form"))
 	}
 	if err != nil {
-		return Options{}, fmt.Errorf("train: the model does not tell its training options: %w", err)
+		return Options{}, fmt.Errorf("train: the model lacks its training options: %w", err)
 	}
 	return o, nil
 }

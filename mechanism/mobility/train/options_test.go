@@ -52,7 +52,7 @@ func TestOptionsOf(t *testing.T) {
 	} {
 		model := &mobility.Model{Step: time.Minute, Provenance: mobility.Provenance{Options: text}}
 		if o, err := OptionsOf(model); err == nil ||
-			!strings.Contains(err.Error(), "does not tell its training options") {
+			!strings.Contains(err.Error(), "lacks its training options") {
 			t.Errorf("%s: %+v (%v)", name, o, err)
 		}
 	}

@@ -461,7 +461,7 @@ func TestTooLargeAModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(g, time.Minute, Options{}); err == nil ||
-		!strings.Contains(err.Error(), "choose larger cells") {
+		!strings.Contains(err.Error(), "more than 3.2") {
 		t.Errorf("121 million cells: %v", err)
 	}
 	small, err := grid.Plain(1000, 1000, 0.1)

@@ -75,9 +75,9 @@ func (t *Trainer) CheckSize(entries int64) error {
 	size := entries*(bytesPerColumn+classes*bytesPerValue) +
 		cells*(bytesPerCell+classes*bytesPerValue)
 	if size > maxBytes {
-		return fmt.Errorf("train: %d × %d cells with %d classes of time make a model of %.1f GB, "+
-			"at most %.1f: choose larger cells, a smaller box or fewer calendar classes",
-			t.grid.Width(), t.grid.Height(), classes, float64(size)/1e9, float64(maxBytes)/1e9)
+		return fmt.Errorf("train: %d × %d cells with %d classes of time make %.1f GB, more than "+
+			"%.1f", t.grid.Width(), t.grid.Height(), classes, float64(size)/1e9,
+			float64(maxBytes)/1e9)
 	}
 	return nil
 }

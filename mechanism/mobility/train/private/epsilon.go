@@ -13,8 +13,8 @@ const (
 	maxEpsilonDigits   = 3
 )
 
-var errEpsilon = errors.New("private: ε must be a positive decimal number below 1000 " +
-	"with at most nine decimals, such as 0.5")
+var errEpsilon = errors.New("private: ε is no positive decimal number below 1000 with nine " +
+	"decimals")
 
 // parseEpsilon reads a decimal number as the rational number num/den, where den is a power of ten.
 // It uses no float64.

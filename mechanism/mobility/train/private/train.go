@@ -41,11 +41,10 @@ func (o Options) Validate() error {
 	}
 	switch {
 	case o.Contribution < 1 || o.Contribution > maxContribution:
-		return fmt.Errorf("private: the contribution, the transitions that count of each user, "+
-			"must be 1 to %d; 100 is a good number", maxContribution)
+		return fmt.Errorf("private: the contribution is not 1 to %d; 100 is good", maxContribution)
 	case o.Radius < 0 || o.Radius > train.MaxKernelRadius:
-		return fmt.Errorf("private: the radius of counted moves must be 1 to %d cells "+
-			"(0: the kernel radius)", train.MaxKernelRadius)
+		return fmt.Errorf("private: the radius of counted moves is not 1 to %d",
+			train.MaxKernelRadius)
 	}
 	return nil
 }
@@ -84,14 +83,13 @@ func Train(t *train.Trainer, o Options, random noise.Source,
 		return nil, counted, err
 	}
 	if !options.KeepShared {
-		return nil, counted, errors.New("private: the trainer must have KeepShared: " +
-			"where fixes that two users share are dropped, one user decides what counts of others")
+		return nil, counted, errors.New("private: the trainer must have KeepShared")
 	}
 	if o.Radius == 0 {
 		o.Radius = options.KernelRadius
 	}
 	if random == nil {
-		return nil, counted, errors.New("private: training needs a source of secret random words")
+		return nil, counted, errors.New("private: training needs a source of random words")
 	}
 	run, err := newTraining(t, o, random, progress)
 	if err != nil {
