@@ -57,8 +57,8 @@ func zonesOn(g *grid.Grid, text string) (z aggregateZones, err error) {
 		}
 	}
 	if z.without == len(z.areas) {
-		return z, fmt.Errorf("--zone %s: no polygon holds the middle of a cell of %.2f km of the "+
-			"map: check that they have longitude before latitude", text, g.CellKM())
+		return z, fmt.Errorf("--zone %s: no polygon holds the middle of a cell of %.2f km: "+
+			"longitude comes first", text, g.CellKM())
 	}
 	return z, nil
 }

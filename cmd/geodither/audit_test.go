@@ -36,7 +36,8 @@ func TestAuditOfTheLattice(t *testing.T) {
 	requireWords(t, r.out, "verdict  nothing found: lattice at ε = 1, δ = 0.1",
 		"true ε   at least 0.", "with confidence 0.999", "wrong guesses", "in 32 situations",
 		"sweep           passed", "rules           passed", "equal releases",
-		"places          passed", "attack          passed", "An attack cannot prove it", "PROOFS.md")
+		"places          passed", "attack          passed", "An attack cannot prove it",
+		"PROOFS.md")
 	if strings.Contains(r.out, "finding  ") || len(strings.Fields(r.out)) > 200 {
 		t.Errorf("a finding on the lattice, or more than a short page:\n%s", r.out)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,12 +15,6 @@ func (l *summaryLines) add(word, format string, args ...any) {
 
 // timeSpan is a time from first to last, Unix milliseconds; all 0: none yet.
 type timeSpan struct{ firstMS, lastMS int64 }
-
-// add widens the span by another one.
-func (s *timeSpan) add(more timeSpan) {
-	s.firstMS = min(cmp.Or(s.firstMS, more.firstMS), cmp.Or(more.firstMS, s.firstMS))
-	s.lastMS = max(s.lastMS, more.lastMS)
-}
 
 // partial says which windows may hold a part of their time alone.
 func (l *summaryLines) partial(what string, of timeSpan) {

@@ -275,6 +275,14 @@ func (t *tenancy) joined(by Identity) {
 	t.stir()
 }
 
+func newLease(partition int32, of *Member, by Identity) *Lease {
+	l := &Lease{
+		Partition: partition, member: of, identity: by, returned: make(chan struct{}),
+	}
+	l.ctx, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
 // begin makes the leases of a generation. A lease goes on if its partition stays here.
 func (t *tenancy) begin(gen *Generation, by Identity) {
 	t.mu.Lock()
@@ -289,11 +297,7 @@ func (t *tenancy) begin(gen *Generation, by Identity) {
 			t.leases = append(t.leases, last[i])
 			continue
 		}
-		l := &Lease{
-			Partition: p, member: gen.member, identity: by, returned: make(chan struct{}),
-		}
-		l.ctx, l.end = context.WithCancelCause(context.Background())
-		t.leases = append(t.leases, l)
+		t.leases = append(t.leases, newLease(p, gen.member, by))
 	}
 	for _, l := range last {
 		if !slices.Contains(t.leases, l) {

@@ -185,16 +185,15 @@ func (f *Follower) of(v *filter) *mechanism.Sanitizer {
 
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
-	ErrOrder = errors.New("a record lies before the last one of its user: " +
-		"records of a user must come in the order in which they were published, each once")
+	ErrOrder = errors.New("a record lies before the last one of its user: records " +
+		"must come as they were published, each once")
 	// ErrModel is what a Reader returns where no record is of a model that is given, and Sums where
 	// one that counts is not.
 	ErrModel = errors.New("a model is missing")
 	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
 	// most of them do not.
-	ErrSettings = errors.New("the records' estimates do not follow from this model " +
-		"and these options: give the service's own, as its config has them (mechanism, epsilon, " +
-		"delta, interval, between, budget, publish.estimate)")
+	ErrSettings = errors.New("the records' estimates do not follow from this model and " +
+		"these options: give those of the service's config")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's

@@ -22,9 +22,8 @@ func (m Models) validate() error {
 	}
 	for _, other := range m[1:] {
 		if other.Step != m[0].Step {
-			return fmt.Errorf("the models %s and %s have steps of %v and %v: "+
-				"the versions of one service have the same step, "+
-				"so these are not of one", m[0].ID(), other.ID(), m[0].Step, other.Step)
+			return fmt.Errorf("the models %s and %s have steps of %v and %v: versions of one "+
+				"service have the same", m[0].ID(), other.ID(), m[0].Step, other.Step)
 		}
 	}
 	return nil

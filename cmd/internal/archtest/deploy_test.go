@@ -239,7 +239,8 @@ var noModel = regexp.MustCompile(`model: .*no such file`)
 // settingsError returns what a service says of a config, "" if that is only that
 // the model is missing.
 func settingsError(binary, command, file string) string {
-	out, err := exec.Command(binary, append(strings.Fields(command), "-c", file)...).CombinedOutput()
+	args := append(strings.Fields(command), "-c", file)
+	out, err := exec.Command(binary, args...).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 && noModel.Match(out) {
 		return ""

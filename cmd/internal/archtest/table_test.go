@@ -131,7 +131,6 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism/trial",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/moment",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
 			"mechanism/evaluation/report",
 		},
@@ -248,7 +247,8 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", franz,
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
+			franz,
 		},
 	},
 	// The only package that knows Prometheus.
@@ -331,9 +331,9 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "mechanism", "mechanism/grid",
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/parallel", "mechanism/trial", "mechanism/evaluation/report",
+			"mechanism/trial", "mechanism/evaluation/report",
 		},
-		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest", "mechanism/grid"},
+		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest"},
 	},
 	"cmd/internal/gather": {
 		ours: []string{
@@ -362,7 +362,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/counting",
 			"cmd/internal/engine", "cmd/internal/files", "cmd/internal/traces",
-			"mechanism/aggregate", "mechanism/counts", "mechanism/evaluation/report",
+			"mechanism/counts", "mechanism/evaluation/report",
 			"mechanism/evaluation/tune", "mechanism/hours", "mechanism/noise",
 			"mechanism/parallel", "schemas",
 		},
@@ -474,7 +474,7 @@ var table = map[string]rule{
 			"cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/follow", "mechanism/counts",
-			"mechanism/evaluation/report", "mechanism/grid",
+			"mechanism/grid",
 			"mechanism/evaluation/experiment",
 			"mechanism/evaluation/tune", "mechanism/law",
 			"mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",

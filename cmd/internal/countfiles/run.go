@@ -389,8 +389,8 @@ func (r *run) trueWords(l *cli.Summary) {
 	l.Line("fixes", "%d, of these %d outside the days and %s; %s", w.fixes, w.outside,
 		w.refusedWords(), cli.Quantity(int64(users), "user-day"))
 	if w.times != (span{}) {
-		l.Line("partial", "the fixes are from %s to %s: a window that starts earlier or ends later "+
-			"may have only a part of its reports",
+		l.Line("partial", "the fixes are from %s to %s: a window that starts earlier or ends "+
+			"later may have only a part of its reports",
 			time.UnixMilli(w.times.firstMS).UTC().Format(time.RFC3339),
 			time.UnixMilli(w.times.lastMS).UTC().Format(time.RFC3339))
 	}
@@ -398,7 +398,8 @@ func (r *run) trueWords(l *cli.Summary) {
 	l.Line("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
 		100*share, text)
 	if _, most := mostCut(seen, counted); most > shiftShare {
-		l.Line("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
+		l.Line("WARNING",
+			"the cap does not cover the users' shifts: late hours are counted too low")
 	}
 	r.warn(l)
 }
@@ -435,8 +436,8 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 		l.Line("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
 			"--from, --to or --time-zone")
 	case onMap == 0:
-		l.Line("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: correct "+
-			"--box or --zone")
+		l.Line("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: "+
+			"correct --box or --zone")
 	default:
 		return false
 	}

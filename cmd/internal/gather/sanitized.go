@@ -93,8 +93,8 @@ func Explain(err error, c follow.Counts) error {
 	case errors.Is(err, follow.ErrModel):
 		return fmt.Errorf("%w: add its file with --model", err)
 	case errors.Is(err, follow.ErrNoRelease):
-		return fmt.Errorf("%w: set publish.release: true for records from now on; \"geodither "+
-			"replay\" with that setting writes the earlier ones again, to another topic", err)
+		return fmt.Errorf("%w: set publish.release: true, and write earlier records again "+
+			"with \"geodither replay\"", err)
 	case errors.Is(err, follow.ErrOrder), errors.Is(err, follow.ErrSettings):
 		if split := Split(c); split != "" {
 			return fmt.Errorf("%w. A likely cause: %s", err, split)

@@ -263,9 +263,6 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	return plan, nil
 }
 
-// countEvery is after how many records the progress of a search is told.
-const countEvery = 1024
-
 var errUsed = errors.New("holds records already, and not of this replay")
 
 // requireUnused refuses an output topic that holds records of something else.

@@ -144,7 +144,8 @@ const (
 )
 
 func showKNN(p *Page) {
-	all := numbers("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'", "metric")
+	all := numbers("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'",
+		"metric")
 	for _, d := range p.Data {
 		for _, at := range askedFrom(p.Study, d) {
 			addAnswers(all, at, p.Read(neighbours, at).All())

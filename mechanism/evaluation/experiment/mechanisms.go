@@ -134,8 +134,8 @@ func showMechanisms(p *Page) {
 		name, epsilons := "mechanisms-"+d.Name, p.Options.MechanismEpsilons
 		p.Add(&report.Chart{
 			Name: name, Title: d.Title + ": all mechanisms",
-			Note: fmt.Sprintf("Whole traces, %d users, %d runs each, every mechanism at its best δ "+
-				"of %v. Bars: 95 %% confidence over users.", len(p.Traces(d)), p.Options.Runs,
+			Note: fmt.Sprintf("Whole traces, %d users, %d runs each, every mechanism at its best "+
+				"δ of %v. Bars: 95 %% confidence over users.", len(p.Traces(d)), p.Options.Runs,
 				p.Options.MechanismDeltas),
 			Panels: []report.Panel{{
 				X: report.Axis{Label: axes(nil)["epsilon"] + ", natural log", Log: true},

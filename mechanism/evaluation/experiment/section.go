@@ -151,8 +151,8 @@ func numbers(name string, columns ...string) *report.Table {
 
 // bands says what the bars of a chart are, over so many users.
 func (p *Page) bands(users int) string {
-	return fmt.Sprintf("Users: %d; runs of each: %d. Bars: 95 %% confidence over users; none where "+
-		"no two differ. blind: no release.", users, p.Options.Runs)
+	return fmt.Sprintf("Users: %d; runs of each: %d. Bars: 95 %% confidence over users; none "+
+		"where no two differ. blind: no release.", users, p.Options.Runs)
 }
 
 // windows is into how many equal parts of a trace drift, distances and beliefs are averaged for
@@ -165,7 +165,7 @@ var timestamps = []string{"from timestamp", "to timestamp"}
 // timeAxis is the axis of the timestamps of a trace.
 func timeAxis(d *Data) report.Axis {
 	if d.EveryFix {
-		return report.Axis{Label: "timestamp (check-ins)"}
+		return report.Axis{Label: "timestamp of a check-in"}
 	}
 	return report.Axis{Label: fmt.Sprintf("timestamp (steps of %s)", d.Step)}
 }

@@ -190,7 +190,9 @@ func (p *Panel) draw(s *Series, k *key, out *plot.Plot) error {
 }
 
 // shows reports whether an axis has a place for a value.
-func (a Axis) shows(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0) }
+func (a Axis) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
+}
 
 // scale sets the scale of an axis that has all its values: a linear one includes 0.
 func (a Axis) scale(to *plot.Axis) {

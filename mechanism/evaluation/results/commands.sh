@@ -1,12 +1,12 @@
 # The commands behind the tables of this folder, to run by hand: what varies stands above each. The
 # script that ran all of them and collected the rows is results/measure.py of commit f99015c4.
 #
-# GEOLIFE is a folder with one CSV file a user, cut to Beijing's 3rd ring, and HELD the names of those
-# whose number is a multiple of three. TEST has their files, TRAIN the others. buses.csv is
+# GEOLIFE is a folder with one CSV file a user, cut to Beijing's 3rd ring, and HELD the names of
+# those whose number is a multiple of three. TEST has their files, TRAIN the others. buses.csv is
 # cmd/internal/fleet/sample/liverpool.csv, gowalla.txt.gz SNAP's check-ins.
 
-# codebook-geolife, when-to-release, day-plan, near-places, mechanisms: by --epsilon, --interval, --delta,
-# --mechanism and --seed. The estimate's line of the summary is the table's.
+# codebook-geolife, when-to-release, day-plan, near-places, mechanisms: by --epsilon, --interval,
+# --delta, --mechanism and --seed. The estimate's line of the summary is the table's.
 geodither train --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --in TRAIN --out gl.avro
 geodither sanitize --model gl.avro --in TEST --out /dev/null --seed 1 --epsilon 10 --interval 10m
 
@@ -36,7 +36,8 @@ geodither smooth --model gl.avro --in sanitized.csv --lag 10m
 # tuning
 geodither tune --in TRAIN --box 39.85,116.27,39.97,116.50 --target-epsilon 20 --out tuned
 
-# models-beijing, models-small-cells: by --smoothing; models-los-angeles; models-private: by --dp-epsilon.
+# models-beijing, models-small-cells: by --smoothing; models-los-angeles; models-private: by
+# --dp-epsilon.
 geodither train --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --interpolate 5m --smoothing radius=5 --in GEOLIFE --out joined.avro
 geodither model fit joined.avro --in GEOLIFE --held-out HELD
 geodither model fit la.avro --in gowalla.txt.gz --held-out 0.2

@@ -60,8 +60,8 @@ func (r *Result) Verdict() (lines []string) {
 	}
 	say("A release tells two places apart by a factor of at most e^ε = %s; "+near+".",
 		report.Short(math.Exp(p.Epsilon)), 100*p.NearShare)
-	say("What is learned of a home adds up over nights: set \"release.hours\" or a lifetime budget. " +
-		"The model was learned without differential privacy.")
+	say("What is learned of a home adds up over nights: set \"release.hours\" or a lifetime " +
+		"budget. The model was learned without differential privacy.")
 	return lines
 }
 

@@ -33,7 +33,8 @@ type Result struct {
 // fifth of all is held out and sees the chosen plan alone.
 //
 // Cost: a look at some hundred candidates takes a thousand steps of a filter for each, then some
-// dozen times eight thousand. Memory: the fixes, and the models of all maps. The same fixes and options give the same result whatever Workers is.
+// dozen times eight thousand. Memory: the fixes, and the models of all maps. The same fixes
+// and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
 	s, err := searched(f, o)
 	if err != nil {

@@ -73,8 +73,8 @@ const (
 // medianOver returns the lower median of distances, the number of users they are of, and the
 // median's 95 % percentile interval over samples of as many users drawn with replacement (the
 // cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843): fixes of one user
-// depend on each other. Below some ten users it is too short, and with one it has no length. Cost: a
-// sort, and resamples passes.
+// depend on each other. Below some ten users it is too short, and with one it has no length. Cost:
+// a sort, and resamples passes.
 func medianOver(km []float64, of []int32) (users int, median, low, high float64) {
 	order := make([]int, len(km))
 	number := map[int32]int{}
