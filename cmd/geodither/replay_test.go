@@ -145,5 +145,4 @@ func TestReplayCommand(t *testing.T) {
 		cli.ExitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
 	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"),
 		cli.ExitFailed, "topics.sanitized")
-	requireWords(t, succeed(t, "replay", "--help").out, "200 bytes of memory for each")
 }

@@ -121,7 +121,7 @@ release: {mechanism: codebook, epsilon: 3, interval: 2m, budget: none}
 		t.Errorf("without the section config show says\n%s", shown)
 	}
 	for wrong, words := range map[string]string{
-		"smooth: {lag: 90s}\n":                  "smooth.lag: 1m30s is not a whole multiple",
+		"smooth: {lag: 90s}\n":                  "smooth.lag: 1m30s is no multiple",
 		"smooth: {group: town}\n":               "smooth.group: it is the group of the service",
 		"publish: {release: false}\n" + section: "publish.release: false leaves nothing to smooth",
 	} {

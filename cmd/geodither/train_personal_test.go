@@ -87,7 +87,7 @@ func TestTrainOptions(t *testing.T) {
 		"--interpolate 5m --every-fix":            "excludes Interpolate",
 		"--smoothing radius=0":                    "is no radius",
 		"--smoothing reach=3":                     "no part",
-		"--smoothing backoff=much":                "no number that backoff can be",
+		"--smoothing backoff=much":                "is no backoff",
 		"--smoothing jumps=1":                     "not below 1",
 		"--calendar 6":                            "two parts",
 		"--calendar 6,25":                         "0 to 23",

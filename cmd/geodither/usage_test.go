@@ -233,7 +233,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help has no example:\n%s", cmd.CommandPath(), r.out)
 		}
 		long := len(path) > 0 && slices.Contains(longHelp, path[0])
-		if words := len(strings.Fields(cmd.Long + " " + cmd.Use + " " + cmd.Example)); words > mostHelpWords && !long {
+		words := len(strings.Fields(cmd.Long + " " + cmd.Use + " " + cmd.Example))
+		if words > mostHelpWords && !long {
 			t.Errorf("%s --help has %d words before its flags, want at most %d", cmd.CommandPath(),
 				words, mostHelpWords)
 		}

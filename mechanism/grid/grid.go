@@ -82,7 +82,8 @@ func New(box Box, cellM float64) (*Grid, error) {
 	columns := wholeCells((box.East-box.West)*g.kmPerLon, g.cellKM)
 	rows := wholeCells((box.North-box.South)*g.kmPerLat, g.cellKM)
 	if !(float64(columns*rows) <= MaxCells) {
-		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d: take larger cells", columns, rows, MaxCells)
+		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d: take larger cells",
+			columns, rows, MaxCells)
 	}
 	g.width, g.height = int(columns), int(rows)
 	g.id = g.hash("placed", box.South, box.West, box.North, box.East, cellM)
@@ -122,7 +123,8 @@ func (b Box) check() error {
 	case b.West > b.East:
 		return errors.New("grid: west lies east of east: swap them, or split at the antimeridian")
 	case b.South < -MaxLatitude || b.North > MaxLatitude:
-		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: the map holds no pole", MaxLatitude)
+		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: the map "+
+			"holds no pole", MaxLatitude)
 	case b.South >= b.North || b.West == b.East:
 		return errors.New("grid: the box is empty: want south < north, west < east")
 	}

@@ -76,7 +76,8 @@ func (c *container) at() int64 { return c.counted.n - int64(c.in.Buffered()) }
 
 func (c *container) cutShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("mobility: the model file is cut short at byte %d (model-file)", c.counted.n)
+		return fmt.Errorf("mobility: the model file is cut short at byte %d (model-file)",
+			c.counted.n)
 	}
 	return fmt.Errorf("mobility: the model at byte %d: %w", c.at(), err)
 }

@@ -126,8 +126,8 @@ func (h *header) head() (*head, error) {
 		return nil, fmt.Errorf("%w; train again", err)
 	}
 	if classes := h.Calendar.Classes(); len(h.Entries) != classes {
-		return nil, fmt.Errorf("mobility: the model file states the entries of %d classes, its calendar has %d "+
-			"(model-file)", len(h.Entries), classes)
+		return nil, fmt.Errorf("mobility: the model file states the entries of %d classes, its "+
+			"calendar has %d (model-file)", len(h.Entries), classes)
 	}
 	total := int64(0)
 	for _, n := range h.Entries {

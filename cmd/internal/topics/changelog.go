@@ -75,7 +75,8 @@ func (r *Reader) sameTopic(ctx context.Context) error {
 		r.id = ids[r.topic]
 	}
 	if ids[r.topic] != r.id {
-		return fmt.Errorf("%s was deleted and made again while it was read (changelog-lost)", r.topic)
+		return fmt.Errorf("%s was deleted and made again while it was read (changelog-lost)",
+			r.topic)
 	}
 	return nil
 }
