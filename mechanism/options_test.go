@@ -21,10 +21,10 @@ func TestOptionsValidate(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"no epsilon":       {func(o *Options) { o.Epsilon = 0 }, "no default"},
+		"no epsilon":       {func(o *Options) { o.Epsilon = 0 }, "not set or 0"},
 		"negative epsilon": {func(o *Options) { o.Epsilon = -1 }, "epsilon"},
 		"small epsilon":    {func(o *Options) { o.Epsilon = law.MinEpsilon / 2 }, "epsilon"},
-		"large epsilon":    {func(o *Options) { o.Epsilon = 2 * law.MaxEpsilon }, "smaller"},
+		"large epsilon":    {func(o *Options) { o.Epsilon = 2 * law.MaxEpsilon }, "protects no"},
 		"no number":        {func(o *Options) { o.Epsilon = math.NaN() }, "epsilon"},
 		"delta of 1":       {func(o *Options) { o.Delta = 1 }, "delta"},
 		"negative delta":   {func(o *Options) { o.Delta = -.1 }, "delta"},

@@ -159,8 +159,8 @@ func (b Budget) validate(epsilon float64) error {
 		switch {
 		case !(limit.value >= 0 && limit.value <= MaxBudget):
 			errs = append(errs,
-				fmt.Errorf("%s of ε %g is not between 0 and %g",
-					limit.name, limit.value, MaxBudget))
+				fmt.Errorf("%s of ε %g is not between 0 and %g", limit.name, limit.value,
+					MaxBudget))
 		case limit.value > 0 && ledger.LimitOf(limit.value) < cost:
 			errs = append(errs,
 				fmt.Errorf("%s of ε %g is below the ε %g of one release", limit.name, limit.value,

@@ -26,9 +26,9 @@ func newConfig(std cli.Streams) *cobra.Command {
 		onConfig(&cobra.Command{
 			Use:   "lint -c FILE",
 			Short: "Check a config by its text and its files, without a broker",
-			Long: `Check a config as "geodither run" does before it connects, and warn of settings that are
-seldom meant. Files and variables that are not here are not checked: a config can be checked where
-the service does not run. The exit code is 2 if the service would not start with the config.`,
+			Long: `Check a config as "geodither run" does before it connects, and warn of settings
+that are seldom meant. Files and variables that are not here are not checked: a config can be
+checked where the service does not run. The exit code is 2 if the service would not start with it.`,
 			Example: "  geodither config lint -c geodither.yml",
 		}, func(_ context.Context, path string) error { return lint(std.Out, path) }),
 		onConfig(&cobra.Command{

@@ -347,7 +347,7 @@ func TestMissingTopic(t *testing.T) {
 	made := write(t, t.TempDir(), "made.yml", fmt.Sprintf(
 		"brokers: [%q]\ngroup: g\ntopics: {raw: r, sanitized: out, create: true}\n", broker))
 	requireMessage(t, call(t, "consume", "-c", made), cli.ExitFailed, "there is no topic out yet",
-		`"geodither run" makes it`)
+		"(topics-missing)")
 	requireMessage(t, call(t, "consume", "-c", made, "--topic", "gone"), cli.ExitFailed,
 		"no such topic: gone")
 	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "1",

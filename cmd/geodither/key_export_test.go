@@ -62,7 +62,7 @@ func TestKeyExport(t *testing.T) {
 	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
 	}
-	requireMessage(t, refused("names.key"), cli.ExitFailed, "pseudonyms only")
+	requireMessage(t, refused("names.key"), cli.ExitFailed, "key of pseudonyms")
 	for _, name := range []string{"same.key", "later.key", "names.key"} {
 		if got := succeed(t, "key", "pseudonym", "--key-file", in(name),
 			"--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
@@ -167,7 +167,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
 	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(),
-		"still to come")
+		"(key-file)")
 	secret := noise.NewKey().Reveal()
 	t.Setenv(files.KeyVariable, secret)
 	for _, command := range []string{"run", "statement"} {

@@ -164,10 +164,10 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 	model, _ := crowdModel(t, dir, in)
 	before := read(t, model)
 	for by, says := range map[string]string{
-		"1":    "of the users held out 1 were measured: a fit of fewer than 5 would tell",
+		"1":    "of the users held out 1 were measured: a fit of fewer than 5 reveals",
 		"0.12": "of the users held out 4 were measured",
 		list:   "of the users held out 4 were measured",
-		"30":   "of the users who are not held out 4 have two steps without a gap",
+		"30":   "of the training users 4 have two steps without a gap",
 	} {
 		args := []string{"model", "fit", model, "--in", in, "--held-out", by}
 		r := call(t, append(args, "--write")...)

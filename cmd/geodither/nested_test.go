@@ -77,7 +77,8 @@ func TestNestedFiles(t *testing.T) {
 		}
 	}
 	requireMessage(t, call(t, townTraining(document, filepath.Join(dir, "no.avro"))...),
-		cli.ExitFailed, "document.json: this is one JSON document, not one object a line", "-c")
+		cli.ExitFailed, "document.json: this is one JSON document, not one object a line",
+		"(traces-form)")
 	requireMessage(t, call(t, townTraining(lines, filepath.Join(dir, "no.avro"))...),
 		cli.ExitFailed, "missing_field: user_id", "-c")
 }

@@ -15,7 +15,7 @@ func TestTopicsCreate(t *testing.T) {
 			"topics: {raw: fleet.raw, sanitized: fleet.sanitized"+more+"}\n")
 	}
 	requireMessage(t, call(t, "topics", "create", "-c", config("")), cli.ExitFailed,
-		"fleet.raw", "topics.partitions")
+		"fleet.raw", "(topics-missing)")
 	for range 2 {
 		out := succeed(t, "topics", "create", "-c", config(", partitions: 3")).out
 		if want := "fleet.raw: 3 partitions\nfleet.sanitized: 3 partitions\n" +
@@ -24,7 +24,7 @@ func TestTopicsCreate(t *testing.T) {
 		}
 	}
 	requireMessage(t, call(t, "topics", "create", "-c", config(", partitions: 4")), cli.ExitFailed,
-		"fleet.raw has 3", "topics.partitions is 4")
+		"fleet.raw has 3, not 4")
 }
 
 // TestTopicsACLs: the formats, and wrong uses with what to do.

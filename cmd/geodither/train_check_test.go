@@ -24,12 +24,12 @@ func TestTrainUseless(t *testing.T) {
 			head + "0,1,2\n", nil, []string{"no fix in 1 file", "1 line skipped: 1 wrong_columns"},
 		},
 		"all outside": {head + "0,1700000040000,50,50\n", nil, []string{
-			"no fix of 1 lies inside the box", "SOUTH,WEST,NORTH,EAST",
+			"no fix of 1 lies inside the box", "(box-empty)",
 		}},
 		"swapped": {head + "0,1700000040000,20.01,10.01\n", nil, []string{
 			"1 of 1 would if latitude and longitude changed places", "(box-empty)",
 		}},
-		"one fix": {one, nil, []string{"1 fix of 1 user", "--every-fix"}},
+		"one fix": {one, nil, []string{"1 fix of 1 user", "longer --step"}},
 		"beyond the gap": {
 			one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n",
 			[]string{"--interpolate", "10m"},

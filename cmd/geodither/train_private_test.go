@@ -86,7 +86,7 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 			[]string{"--dp-epsilon", "1", "--smoothing", "cap=10000000"}, "1 to 1000000",
 		},
 		"nothing of anybody's": {
-			[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be",
+			[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "is no cap",
 		},
 	} {
 		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage ||

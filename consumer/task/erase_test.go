@@ -225,8 +225,7 @@ func TestEraseNames(t *testing.T) {
 		{"an account", "v0 at 1", "old", 1, false, ErrKept, "it was 6f6c64, now 4b"},
 		{"an account, accepted", "v0 at 1", "old", 1, true, nil, ""},
 		{"an account, accepted, nothing to do", "v0 at 1", "old", 3, true, nil, ""},
-		{"a key that is not known", "v0 at 1", "",
-			1, false, ErrKept, "the mark names none (erased-accounts)"},
+		{"a key that is not known", "v0 at 1", "", 1, false, ErrKept, "none (erased-accounts)"},
 		{"no account", "at 1", "old", 1, false, nil, ""},
 		{"the same names", "v0 at 1", "K", 1, false, nil, ""},
 	} {

@@ -130,8 +130,8 @@ func (b Box) check() error {
 	case b.West > b.East:
 		return errors.New("grid: west lies east of east: swap them, or split at the antimeridian")
 	case b.South < -MaxLatitude || b.North > MaxLatitude:
-		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: the "+
-			"map holds no pole", MaxLatitude)
+		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: the map "+
+			"holds no pole", MaxLatitude)
 	case b.South >= b.North || b.West == b.East:
 		return errors.New("grid: the box is empty: want south < north, west < east")
 	}

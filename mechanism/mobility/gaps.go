@@ -53,8 +53,8 @@ func (l GapLaw) Validate() error {
 		total := 0.0
 		for part, w := range l[i].all() {
 			if !(w >= 0) || w > 0 && !GapPart(i, part) { // NaN too
-				return fmt.Errorf("mobility: a weight for gaps of up to %d steps is negative or of "+
-					"more moves", uint64(2)<<i)
+				return fmt.Errorf("mobility: a weight for gaps of up to %d steps is negative or "+
+					"of more moves", uint64(2)<<i)
 			}
 			total += w
 		}

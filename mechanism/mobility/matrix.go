@@ -40,8 +40,8 @@ func (m *Matrix) Transitions() int { return len(m.Columns) }
 func (m *Matrix) validate(g *grid.Grid, k Kernel, j Jumps) error {
 	cells := g.Cells()
 	if len(m.RowStart) != cells+1 {
-		return fmt.Errorf("mobility: the matrix has %d rows, the grid %d cells",
-			len(m.RowStart)-1, cells)
+		return fmt.Errorf("mobility: the matrix has %d rows, the grid %d cells", len(m.RowStart)-1,
+			cells)
 	}
 	if len(m.Columns) != len(m.Values) {
 		return fmt.Errorf("mobility: the matrix has %d columns, %d values", len(m.Columns),

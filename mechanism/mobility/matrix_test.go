@@ -31,9 +31,8 @@ func TestMatrixValidate(t *testing.T) {
 		"empty row": {func(m *Matrix) {
 			m.RowStart[1] = 0
 		}, "row 0 of the matrix: the probabilities sum to 0"},
-		"falling": {func(m *Matrix) { m.RowStart[1] = -1 }, "row 0"},
-		"a needless kernel": {func(m *Matrix) { m.Spread = []float64{0, 0} },
-			"do not fit the rows"},
+		"falling":            {func(m *Matrix) { m.RowStart[1] = -1 }, "row 0"},
+		"a needless kernel":  {func(m *Matrix) { m.Spread = []float64{0, 0} }, "fit the rows"},
 		"row beyond the end": {func(m *Matrix) { m.RowStart[1] = 9 }, "row 0"},
 		"column twice":       {func(m *Matrix) { m.Columns[1] = 0 }, "ascend"},
 		"negative column":    {func(m *Matrix) { m.Columns[0] = -1 }, "ascend"},

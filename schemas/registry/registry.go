@@ -149,9 +149,8 @@ func (c *Client) Register(ctx context.Context, subject, schema string) (Register
 		return c.Find(ctx, subject, schema) // its answer has the version
 	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusConflict {
-		err = fmt.Errorf("the schema is not compatible with subject %s: %w (schemas-incompatible)",
-			subject,
-			err)
+		err = fmt.Errorf("the schema is not compatible with subject %s: %w "+
+			"(schemas-incompatible)", subject, err)
 	}
 	return Registered{}, err
 }

@@ -67,7 +67,7 @@ func ParseMap(box, cell string) (*grid.Grid, error) {
 		{North: a, West: b, South: c, East: d}, // north, west, south, east
 	} {
 		if _, other := grid.New(meant, cellM); other == nil {
-			return nil, fmt.Errorf("%w: is it --box %g,%g,%g,%g (south,west,north,east)?", err,
+			return nil, fmt.Errorf("%w (south,west,north,east): is it --box %g,%g,%g,%g?", err,
 				meant.South, meant.West, meant.North, meant.East)
 		}
 	}

@@ -33,8 +33,8 @@ func TestTabs(t *testing.T) {
 		if err == nil {
 			err = errors.New("")
 		}
-		want := fmt.Sprintf("geodither.yml: line %d: a tab indents this line; YAML takes spaces",
-			line)
+		want := fmt.Sprintf(
+			"geodither.yml: line %d: a tab indents this line; YAML takes spaces", line)
 		if told := strings.HasSuffix(err.Error(), want); told != (line > 0) ||
 			!told && strings.Contains(err.Error(), "a tab indents") {
 			t.Errorf("%q: %v, want a tab told on line %d", text, err, line)

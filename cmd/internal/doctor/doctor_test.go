@@ -49,7 +49,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 	other.Release.Epsilon = 2
 	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); !strings.Contains(bad, "changelog") ||
-		!strings.Contains(bad, "(settings-changed)") {
+		!strings.Contains(bad, "--accept=settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	running.Stop(t)

@@ -28,8 +28,7 @@ func TestSettingsOfAdvancedKey(t *testing.T) {
 		t.Error("the pseudonyms of a restricted key are others")
 	}
 	o.Key = servicetest.Key.PseudonymsOnly()
-	if err := o.Validate(); err == nil ||
-		!strings.Contains(err.Error(), "key of pseudonyms has no noise") ||
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "key of pseudonyms") ||
 		o.Fingerprint() != nil {
 		t.Errorf("a service takes a key of pseudonyms: %v", err)
 	}

@@ -173,12 +173,13 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 		return fmt.Errorf("there is no fix in %s (box-empty); %s", in.From, &in.Skips)
 	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
-		err = fmt.Errorf("%s of %s in the box, no two of a user in succession%s (box-empty)",
-			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
-	case report.Transitions == 0:
-		err = fmt.Errorf("%s of %s in the box, no two of a user in successive steps%s "+
+		err = fmt.Errorf("%s of %s in the box, no two of a user in succession: longer traces%s? "+
 			"(box-empty)", cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"),
 			orGap(o))
+	case report.Transitions == 0:
+		err = fmt.Errorf("%s of %s in the box, no two of a user in successive steps: longer "+
+			"--step%s? (box-empty)", cli.Quantity(report.Fixes, "fix"),
+			cli.Quantity(report.Users, "user"), orGap(o))
 	default:
 		return nil
 	}

@@ -100,9 +100,8 @@ func TestChangelogLosesItsEnd(t *testing.T) {
 	}{
 		"the folder has the end":         {folder: true, offset: true, says: "lost at its end"},
 		"the group's offset has expired": {folder: true, says: "lost at its end"},
-		"the folder is older": {earlier: true, offset: true,
-			says: "(changelog-end-lost)"},
-		"the disk is new": {offset: true, says: "(changelog-end-lost)"},
+		"the folder is older":            {earlier: true, offset: true, says: "-end-lost)"},
+		"the disk is new":                {offset: true, says: "-end-lost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

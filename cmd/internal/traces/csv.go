@@ -239,9 +239,9 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		if len(named) > 0 {
 			remedy = "name the columns with --columns " + strings.Join(named, ",")
 		}
-		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the "+
-			"header, or %s (train, sanitize, ...)",
-			strings.Join(missing, ", "), describe(found), expectedColumns(wanted), remedy)
+		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header, or %s "+
+			"(train, sanitize, ...)", strings.Join(missing, ", "), describe(found),
+			expectedColumns(wanted), remedy)
 	}
 	return h, nil
 }

@@ -111,9 +111,8 @@ func (o Options) checkColumns() error {
 	for _, known := range columnNames {
 		other, taken := named[known[0]]
 		if _, renamed := o.Columns[known[0]]; taken && !renamed {
-			return fmt.Errorf("the column %q stands for %s: name the one for %s as well",
-				known[0], other,
-				known[0])
+			return fmt.Errorf("the column %q stands for %s: name the one for %s as well", known[0],
+				other, known[0])
 		}
 	}
 	return nil
