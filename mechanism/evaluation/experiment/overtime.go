@@ -62,8 +62,8 @@ func showFollowed(p *Page, d *Data, t Trace) {
 		Name: name, Title: fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title,
 			Fixed.Epsilon, Fixed.Delta),
 		Note: fmt.Sprintf("One trace of %d timestamps, %d runs. Values are means over the runs "+
-			"and over windows of %d timestamps. Bars: 95 %% confidence over further runs; none where "+
-			"no two differ. blind: no release.", n, p.Options.TimeRuns, width),
+			"and over windows of %d timestamps. Bars: 95 %% confidence over further runs; none "+
+			"where no two differ. blind: no release.", n, p.Options.TimeRuns, width),
 	}
 	for _, m := range errorScores {
 		rows := overWindowsOf(p, d, width).Where("metric", m.name)

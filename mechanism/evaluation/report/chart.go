@@ -103,9 +103,12 @@ func (c *Chart) draw() ([]byte, error) {
 // colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
 // colour vision can distinguish, without the palest.
 var colours = []color.NRGBA{
-	{R: 0x00, G: 0x72, B: 0xB2, A: 255}, {R: 0xD5, G: 0x5E, B: 0x00, A: 255},
-	{R: 0x00, G: 0x9E, B: 0x73, A: 255}, {R: 0xCC, G: 0x79, B: 0xA7, A: 255},
-	{R: 0xE6, G: 0x9F, B: 0x00, A: 255}, {R: 0x56, G: 0xB4, B: 0xE9, A: 255},
+	{R: 0x00, G: 0x72, B: 0xB2, A: 255},
+	{R: 0xD5, G: 0x5E, B: 0x00, A: 255},
+	{R: 0x00, G: 0x9E, B: 0x73, A: 255},
+	{R: 0xCC, G: 0x79, B: 0xA7, A: 255},
+	{R: 0xE6, G: 0x9F, B: 0x00, A: 255},
+	{R: 0x56, G: 0xB4, B: 0xE9, A: 255},
 }
 
 // key is what a chart has of its series' names, in the order of their first use.
