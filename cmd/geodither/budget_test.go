@@ -68,10 +68,10 @@ func TestWrongBudget(t *testing.T) {
 		words  []string
 	}{
 		{"budget: {}", []string{"limits nothing", `"budget: none"`}},
-		{"budget: 60", []string{"line 16", "`60`", "write none"}},
+		{"budget: 60", []string{"line 15", "`60`", "write none"}},
 		{"budget: unlimited", []string{"`unlimited`", "write none"}},
-		{"budget: [1, 2]", []string{"line 16", "settings below it"}},
-		{"budget: {epsilon: 6, windw: 2h}", []string{"line 16", `unknown key "windw"`}},
+		{"budget: [1, 2]", []string{"line 15", "settings below it"}},
+		{"budget: {epsilon: 6, windw: 2h}", []string{"line 15", `unknown key "windw"`}},
 		{"budget: {epsilon: many, window: 2h}", []string{"`many`", "a number"}},
 		{"budget: {epsilon: 6}", []string{"budget needs both its window"}},
 		{"budget: {epsilon: 6, window: 2h, lifetime: 5.5}", []string{

@@ -20,7 +20,7 @@ func TestRunHelpListsTheKeys(t *testing.T) {
 		return regexp.MustCompile(`(?m)^[ #]*` + key + `:`).MatchString(example)
 	}
 	top, sections := config.KeysOf(reflect.TypeFor[config.File]())
-	if len(top) < 10 || len(sections) < 7 || known("nonsense") {
+	if len(top) < 9 || len(sections) < 7 || known("nonsense") {
 		t.Fatalf("the keys are %q and %+v", top, sections)
 	}
 	sections = append(sections, config.Section{Keys: top})

@@ -193,7 +193,7 @@ func parses(args []string) error {
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err
 	}
-	if cmd.HasSubCommands() {
+	if cmd.HasSubCommands() && cmd.ValidateArgs([]string{"nothing"}) != nil {
 		return cli.NoArgs(cmd, append(cmd.Flags().Args(), "nothing"))
 	}
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {

@@ -346,7 +346,7 @@ func TestStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(&mobility.Model{Grid: g}, 12, nil); err == nil ||
-		!strings.Contains(err.Error(), "larger cells") {
+		!strings.Contains(err.Error(), "at most 2500 cells") {
 		t.Errorf("a map of %d cells: %v", MaxCells+1, err)
 	}
 }

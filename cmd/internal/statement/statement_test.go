@@ -470,7 +470,7 @@ func TestMeasured(t *testing.T) {
 	s.wording(markdown, []string{
 		"on 2026-11-23T12:00:00Z", "found nothing against the guarantee",
 		"the true ε is at least 1.9876, of 2.", "did not pass: 1 finding, such as: too much",
-		"on recorded traces", "at a time that the report does not have",
+		"at a time that the report does not have",
 	}, nil)
 	released := func(change func(*mechanism.Options)) func(*audit.Report) {
 		return func(r *audit.Report) {

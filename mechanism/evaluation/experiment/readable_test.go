@@ -41,7 +41,7 @@ func TestReadable(t *testing.T) {
 			}
 		}
 	}
-	if len(captions) < 8 {
+	if len(captions) < 7 {
 		t.Errorf("only %d charts", len(captions))
 	}
 }
