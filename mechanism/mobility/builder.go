@@ -176,8 +176,9 @@ func growTo[T any](s []T, n int, total int64) []T {
 func (b *builder) finish(in *container) (*Model, error) {
 	m := b.model
 	if len(m.Matrices) < len(b.entries) || b.rows < m.Grid.Cells() || m.Initial.Len() == 0 {
-		return nil, fmt.Errorf("mobility: the model file is cut short at byte %d, after %d of %d "+
-			"rows (model-file)", in.at(), b.rows, m.Grid.Cells())
+		return nil, fmt.Errorf("mobility: the model file is cut short at byte %d, %d of %d "+
+			"rows into class %d of %d (model-file)", in.at(), b.rows, m.Grid.Cells(),
+			len(m.Matrices)-1, len(b.entries))
 	}
 	end := &block{place: place{number: in.blocks, from: in.at(), to: in.at()}}
 	if err := b.complete(end); err != nil {

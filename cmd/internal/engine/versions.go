@@ -43,8 +43,8 @@ func (id VersionID) mark() task.Version {
 func ReadVersion(v task.Version) (VersionID, error) {
 	id := VersionID{StartMS: v.From}
 	if len(v.Name) != 1+len(id.Model) || v.Name[0] != nameVersion {
-		return id, errors.New("the changelog's mark has a version of the model that this version " +
-			"of geodither does not know: run the newer one")
+		return id, errors.New("the changelog's mark has an unknown version of a model " +
+			"(newer-program)")
 	}
 	copy(id.Model[:], v.Name[1:])
 	return id, nil
@@ -147,8 +147,7 @@ func (v *Version) Load() (*mobility.Model, error) {
 	}
 	id, err := NewVersionID(m, v.ID.StartMS)
 	if err == nil && id != v.ID {
-		err = fmt.Errorf("%s holds another model now, %v, and %v is in use: put that one back; "+
-			"a new model gets a file and a start of its own", v.Where, id, v.ID)
+		err = fmt.Errorf("%s holds another model now, %v, and %v is in use (models-list)", v.Where, id, v.ID)
 	}
 	if err != nil {
 		return nil, task.WithRemedy(err, task.Fatal)
@@ -165,8 +164,8 @@ func CheckSize(m *mobility.Model, maxBatch int) error {
 
 func checkSize(cells, maxBatch int) error {
 	if size := 8 * cells; size >= maxBatch {
-		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use "+
-			"larger cells or a smaller box", size, maxBatch)
+		return fmt.Errorf("a new user's state may take %d bytes, over a batch of %d: take larger "+
+			"cells", size, maxBatch)
 	}
 	return nil
 }
@@ -175,20 +174,17 @@ func checkSize(cells, maxBatch int) error {
 func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 	var errs []error
 	if len(later) > task.MaxVersions {
-		errs = append(errs, fmt.Errorf("models: %d later versions, at most %d fit into the "+
-			"changelog: stop cleanly and make the newest one the first version", len(later),
-			task.MaxVersions))
+		errs = append(errs, fmt.Errorf("models: %d later versions, at most %d fit (models-list)",
+			len(later), task.MaxVersions))
 	}
 	for i, v := range later {
 		switch {
 		case i > 0 && v.ID.StartMS <= later[i-1].ID.StartMS:
-			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the "+
-				"version before it: list them in the order of their starts",
-				v.Where, v.ID.Start()))
+			errs = append(errs, fmt.Errorf("models: %s starts at %v, not after the version before it "+
+				"(models-list)", v.Where, v.ID.Start()))
 		case v.step != first.Step:
-			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version "+
-				"one of %v: to change the step, stop cleanly and make the new model the first "+
-				"version", v.Where, v.step, first.Step))
+			errs = append(errs, fmt.Errorf("models: %s has a step of %v, the first version one of %v "+
+				"(models-list)", v.Where, v.step, first.Step))
 		default:
 			if err := checkSize(v.cells, maxBatch); err != nil {
 				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))

@@ -38,8 +38,8 @@ const (
 const dayStarts = 4 * time.Hour
 
 // errFewUsers says that nothing can be measured on others.
-var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: give " +
-	"two at least, and better thirty, since errors are measured on users outside the training")
+var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: " +
+	"give thirty or more")
 
 // days cuts a user's fixes where a day ends, that is midnight of a time so far ahead of UTC.
 func (f *Fixes) days(number int, name string, aheadMS int64) (days []userDay) {
