@@ -241,8 +241,8 @@ func firstOf(d *Data, window int) int { return (window*d.Timestamps + windows - 
 func overWindows(p *Page, d *Data, t *report.Table) *report.Chart {
 	chart := &report.Chart{
 		Name: "adversaries-" + d.Name, Title: d.Title + ": what adversaries know over time",
-		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bars: 95 "+
-			"%% confidence over users. The best guess is the mean of the belief.",
+		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bars: "+
+			"95 %% confidence over users. The best guess is the mean of the belief.",
 			len(beliefs.Chosen(p.Study, d)), Fixed.Epsilon, Fixed.Delta),
 	}
 	for _, m := range learnedScores(0, seesReleases) {

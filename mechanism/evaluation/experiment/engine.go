@@ -83,6 +83,22 @@ type engine struct {
 	stopped  error
 }
 
+// Measure measures what the experiments need. What was measured before an error stays in the
+// folder.
+func (s *Study) Measure(experiments []Experiment, r Run) (Results, error) {
+	var pieces []Piece
+	planned := map[string]bool{}
+	for _, e := range experiments {
+		for _, p := range e.Plan(s) {
+			if !planned[p.Name] {
+				planned[p.Name] = true
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	return carry(pieces, s.Options.Tool, r)
+}
+
 func carry(pieces []Piece, tool string, r Run) (Results, error) {
 	e := &engine{run: r, tool: tool, results: Results{}}
 	e.progress.Pieces = len(pieces)

@@ -56,22 +56,6 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 	return out, nil
 }
 
-// Measure measures what the experiments need. What was measured before an error stays in the
-// folder.
-func (s *Study) Measure(experiments []Experiment, r Run) (Results, error) {
-	var pieces []Piece
-	planned := map[string]bool{}
-	for _, e := range experiments {
-		for _, p := range e.Plan(s) {
-			if !planned[p.Name] {
-				planned[p.Name] = true
-				pieces = append(pieces, p)
-			}
-		}
-	}
-	return carry(pieces, s.Options.Tool, r)
-}
-
 // dataTable says what is measured.
 func dataTable(s *Study) *report.Table {
 	t := &report.Table{

@@ -56,8 +56,8 @@ const (
 
 func (c *Chart) markdown(to *bytes.Buffer) {
 	title := escape.Replace(c.Title)
-	fmt.Fprintf(to, "**%s**\n\n![%s](charts/%s.svg)\n\n", title, title, c.Name)
-	Text(c.Note).markdown(to)
+	fmt.Fprintf(to, "**%s**\n\n![%s](charts/%s.svg)\n\n%s\n\n", title, title, c.Name,
+		escape.Replace(c.Note))
 }
 
 func (c *Chart) file() (name string, content []byte, err error) {

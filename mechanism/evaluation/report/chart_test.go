@@ -24,10 +24,9 @@ func testChart() *Chart {
 					{Name: "LM & more", X: []float64{.1, 1, 2}, Y: []float64{5, math.NaN(), 3}},
 				},
 			},
-			{Series: []Series{{
-				Name: "places",
-				X:    []float64{-3, 1}, Y: []float64{-1, 4}, Points: true,
-			}}},
+			{Series: []Series{
+				{Name: "places", X: []float64{-3, 1}, Y: []float64{-1, 4}, Points: true},
+			}},
 			{Y: Axis{Label: "of zeros", Log: true}, Series: []Series{
 				{Name: "zeros", X: []float64{1, 2}, Y: []float64{0, 0}},
 			}},

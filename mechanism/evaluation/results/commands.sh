@@ -1,5 +1,5 @@
-# The commands behind the tables of this folder, to run by hand: what varies stands above each. The
-# script that ran all of them and collected the rows is results/measure.py of commit f99015c4.
+# The commands behind the tables of this folder, to run by hand. What varies stands above each. The
+# script that ran all of them is results/measure.py of commit f99015c4.
 #
 # GEOLIFE is a folder with one CSV file a user, cut to Beijing's 3rd ring, and HELD the names of
 # those whose number is a multiple of three. TEST has their files, TRAIN the others. buses.csv is

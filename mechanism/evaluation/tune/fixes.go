@@ -3,7 +3,6 @@ package tune
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -106,26 +105,6 @@ func (t *thread) thin(binMS int64) {
 	t.fixes = kept
 }
 
-// medianGap returns the median time between two successive fixes of a user at most an hour apart,
-// as far as they were kept; 0 if there are none.
-func (f *Fixes) medianGap() time.Duration {
-	var gaps []int64
-	for user := range f.users {
-		fixes := f.thinned(user)
-		for i := 1; i < len(fixes); i++ {
-			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 &&
-				gap <= time.Hour.Milliseconds() {
-				gaps = append(gaps, gap)
-			}
-		}
-	}
-	if len(gaps) == 0 {
-		return 0
-	}
-	slices.Sort(gaps)
-	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
-}
-
 // bins returns the number of bins of a length that fixes in the order of time fall into.
 func bins(fixes []fix, binMS int64) (n int64) {
 	for i, at := range fixes {
@@ -135,4 +114,20 @@ func bins(fixes []fix, binMS int64) (n int64) {
 		}
 	}
 	return n
+}
+
+// days cuts a user's fixes where a day ends, that is midnight of a time so far ahead of UTC.
+func (f *Fixes) days(number int, name string, aheadMS int64) (days []userDay) {
+	fixes := f.thinned(name)
+	of := func(at fix) int64 { return mobility.StepOf(at.timeMS+aheadMS, day.Milliseconds()) }
+	from := 0
+	for i := range fixes {
+		if i+1 == len(fixes) || of(fixes[i+1]) != of(fixes[i]) {
+			days = append(days, userDay{
+				user: number, fixes: fixes[from : i+1], bins: bins(fixes[from:i+1], f.binMS),
+			})
+			from = i + 1
+		}
+	}
+	return days
 }

@@ -42,14 +42,6 @@ type terrain struct {
 	calendar bool
 }
 
-// terrains are all that candidates have.
-func (o *Options) terrains() (all []terrain) {
-	for _, cell := range o.CellsM {
-		all = append(all, terrain{cell, false}, terrain{cell, true})
-	}
-	return all
-}
-
 // lab is where settings are measured. Models wait for later phases.
 type lab struct {
 	options Options
@@ -115,7 +107,10 @@ func (l *lab) model(w terrain, without int) (*mobility.Model, error) {
 // the run, the user, the step and the setting. Blind is the best of the models of all terrains: a
 // plan is no better for a model that says less.
 func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcome, error) {
-	terrains := l.options.terrains()
+	var terrains []terrain
+	for _, cell := range l.options.CellsM {
+		terrains = append(terrains, terrain{cell, false}, terrain{cell, true})
+	}
 	total := binsOf(groups...) * int64(len(settings)*len(runs)+len(terrains))
 	done := int64(0)
 	if err := l.tell(done, total); err != nil {

@@ -156,24 +156,28 @@ func (o *Options) training(calendar bool) train.Options {
 	return t
 }
 
-// candidates are all settings that are tried at a Σε a day, for days that last so long.
-func (o *Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
-	for _, cell := range o.CellsM {
-		s := Setting{Mechanism: o.Mechanism, CellM: cell, Step: o.Step, DayEpsilon: dayEpsilon}
-		for _, plan := range s.plans(lengths) {
-			for _, plan.Calendar = range []bool{false, true} {
-				for _, plan.Delta = range plan.deltas() {
-					all = append(all, plan)
-				}
-			}
-		}
-	}
-	slices.SortFunc(all, cheaper)
-	return slices.Compact(all)
-}
-
 // local is the map's time minus UTC by the sun, in whole hours.
 func (o *Options) local() time.Duration {
 	const degrees = 15 // the earth turns by so many in an hour
 	return time.Duration(math.Round((o.Box.West+o.Box.East)/2/degrees)) * time.Hour
+}
+
+// medianGap returns the median time between two successive fixes of a user at most an hour apart,
+// as far as they were kept; 0 if there are none.
+func (f *Fixes) medianGap() time.Duration {
+	var gaps []int64
+	for user := range f.users {
+		fixes := f.thinned(user)
+		for i := 1; i < len(fixes); i++ {
+			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 &&
+				gap <= time.Hour.Milliseconds() {
+				gaps = append(gaps, gap)
+			}
+		}
+	}
+	if len(gaps) == 0 {
+		return 0
+	}
+	slices.Sort(gaps)
+	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
 }

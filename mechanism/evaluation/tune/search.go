@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Result is what a search has found.
@@ -33,8 +34,8 @@ type Result struct {
 // fifth of all is held out and sees the chosen plan alone.
 //
 // Cost: a look at some hundred candidates takes a thousand steps of a filter for each, then some
-// dozen times eight thousand. Memory: the fixes, and the models of all maps. The same fixes
-// and options give the same result whatever Workers is.
+// dozen times eight thousand. Memory: the fixes, and the models of all maps. The same fixes and
+// options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
 	s, err := searched(f, o)
 	if err != nil {
@@ -295,4 +296,36 @@ func (s *search) check() (err error) {
 	}
 	s.Model, err = s.model(terrain{s.Promise.CellM, s.Promise.Calendar}, ofEverybody)
 	return err
+}
+
+// split divides the users at random: who is in which part belongs to a user's name and the seed,
+// not to the order of the traces. Days start early in the morning of a local time.
+func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
+	var users []user
+	for name := range f.users {
+		users = append(users, user{name: name})
+	}
+	unit := map[string]float64{}
+	for _, u := range users {
+		unit[u.name] = trial.Unit(u.name, seed)
+	}
+	slices.SortFunc(users, func(a, b user) int {
+		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))
+	})
+	if len(users) < 2 {
+		return nil, errFewUsers
+	}
+	held := 0
+	if len(users) >= fewestToHold {
+		held = int(heldShare*float64(len(users)) + .5)
+	}
+	for i := range users {
+		u := &users[i]
+		u.fold = -1
+		if i >= held {
+			u.fold = (i - held) % min(folds, len(users)-held)
+		}
+		u.days = f.days(i, u.name, (local - dayStarts).Milliseconds())
+	}
+	return users, nil
 }

@@ -130,3 +130,19 @@ func decimals(x float64, round func(float64) float64) float64 {
 	}
 	return rounded
 }
+
+// candidates are all settings that are tried at a Σε a day, for days that last so long.
+func (o *Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
+	for _, cell := range o.CellsM {
+		s := Setting{Mechanism: o.Mechanism, CellM: cell, Step: o.Step, DayEpsilon: dayEpsilon}
+		for _, plan := range s.plans(lengths) {
+			for _, plan.Calendar = range []bool{false, true} {
+				for _, plan.Delta = range plan.deltas() {
+					all = append(all, plan)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, cheaper)
+	return slices.Compact(all)
+}

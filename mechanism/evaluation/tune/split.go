@@ -6,9 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // userDay is what one user reported on a day: the unit of a plan, whatever gaps it has.
@@ -41,22 +38,6 @@ const dayStarts = 4 * time.Hour
 var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: " +
 	"give thirty or more")
 
-// days cuts a user's fixes where a day ends, that is midnight of a time so far ahead of UTC.
-func (f *Fixes) days(number int, name string, aheadMS int64) (days []userDay) {
-	fixes := f.thinned(name)
-	of := func(at fix) int64 { return mobility.StepOf(at.timeMS+aheadMS, day.Milliseconds()) }
-	from := 0
-	for i := range fixes {
-		if i+1 == len(fixes) || of(fixes[i+1]) != of(fixes[i]) {
-			days = append(days, userDay{
-				user: number, fixes: fixes[from : i+1], bins: bins(fixes[from:i+1], f.binMS),
-			})
-			from = i + 1
-		}
-	}
-	return days
-}
-
 // fewestDays is how many days a sample has at least, where there are so many: one of an unbroken
 // day in minutes has more bins than a first look asks for.
 const fewestDays = 8
@@ -84,36 +65,4 @@ func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (day
 			cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
 	})
 	return days
-}
-
-// split divides the users at random: who is in which part belongs to a user's name and the seed,
-// not to the order of the traces. Days start early in the morning of a local time.
-func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
-	var users []user
-	for name := range f.users {
-		users = append(users, user{name: name})
-	}
-	unit := map[string]float64{}
-	for _, u := range users {
-		unit[u.name] = trial.Unit(u.name, seed)
-	}
-	slices.SortFunc(users, func(a, b user) int {
-		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))
-	})
-	if len(users) < 2 {
-		return nil, errFewUsers
-	}
-	held := 0
-	if len(users) >= fewestToHold {
-		held = int(heldShare*float64(len(users)) + .5)
-	}
-	for i := range users {
-		u := &users[i]
-		u.fold = -1
-		if i >= held {
-			u.fold = (i - held) % min(folds, len(users)-held)
-		}
-		u.days = f.days(i, u.name, (local - dayStarts).Milliseconds())
-	}
-	return users, nil
 }
