@@ -175,6 +175,21 @@ func runs(from int, groups []group, bins int64) (numbers []int) {
 	return numbers
 }
 
+// candidates are all settings that are tried at a Σε a day.
+func (s *search) candidates(dayEpsilon float64) (all []Setting) {
+	o := &s.options
+	for _, cell := range o.CellsM {
+		at := Setting{Mechanism: o.Mechanism, CellM: cell, Step: o.Step, DayEpsilon: dayEpsilon}
+		for _, plan := range at.plans(s.lengths) {
+			for _, plan.Calendar = range []bool{false, true} {
+				all = append(all, plan)
+			}
+		}
+	}
+	slices.SortFunc(all, cheaper)
+	return slices.Compact(all)
+}
+
 // look scouts all candidates of some Σε a day, and measures the few best of each on the large
 // sample.
 func (s *search) look(daily ...float64) error {
@@ -182,7 +197,7 @@ func (s *search) look(daily ...float64) error {
 	s.phase("scouting all settings")
 	var candidates []Setting
 	for _, epsilon := range daily {
-		candidates = append(candidates, s.options.candidates(epsilon, s.lengths)...)
+		candidates = append(candidates, s.candidates(epsilon)...)
 	}
 	scouted, err := s.measure(candidates, s.scouts, runs(0, s.scouts, s.options.scoutBins())...)
 	if err != nil {

@@ -71,7 +71,10 @@ func (s Setting) plans(lengths []time.Duration) (all []Setting) {
 			releases := min(max(1, math.Round(s.DayEpsilon/about)), most)
 			s.Epsilon = decimals(s.DayEpsilon/releases, math.Floor)
 			s.Interval = spread(length, int64(releases), s.Step)
-			if law.ValidateEpsilon(s.Epsilon) == nil && !slices.ContainsFunc(all, s.resembles) {
+			if law.ValidateEpsilon(s.Epsilon) != nil || slices.ContainsFunc(all, s.resembles) {
+				continue
+			}
+			for _, s.Delta = range s.deltas() {
 				all = append(all, s)
 			}
 		}
@@ -129,20 +132,4 @@ func decimals(x float64, round func(float64) float64) float64 {
 		rounded = round(x/scale) * scale
 	}
 	return rounded
-}
-
-// candidates are all settings that are tried at a Σε a day, for days that last so long.
-func (o *Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
-	for _, cell := range o.CellsM {
-		s := Setting{Mechanism: o.Mechanism, CellM: cell, Step: o.Step, DayEpsilon: dayEpsilon}
-		for _, plan := range s.plans(lengths) {
-			for _, plan.Calendar = range []bool{false, true} {
-				for _, plan.Delta = range plan.deltas() {
-					all = append(all, plan)
-				}
-			}
-		}
-	}
-	slices.SortFunc(all, cheaper)
-	return slices.Compact(all)
 }
