@@ -37,29 +37,26 @@ func newEvaluate(std cli.Streams) *cobra.Command {
 		Use:   "evaluate --out FOLDER",
 		Short: "Repeat the paper's experiments on your traces, and write a report",
 		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside a baseline that sees no
-release, and write a report: report.html (one file with all figures), each figure as SVG, each
-number as CSV. Without --data the traces are those of the shipped buses.
+release, and write a report: report.md, each chart as SVG, each number as CSV. Without --data the
+traces are those of the shipped buses.
 
   over-time    one trace over time
   parameters   the traces of many users, over ε and δ
-  knn          the nearest places to a release: with check-ins these are the places of all of
-               them, else synthetic ones
-  adversaries  what an observer learns who knows less or more than the model: from the releases
-               so far, and from all of them, forward-backward
+  knn          the nearest places to a release: those of all check-ins, else synthetic ones
+  adversaries  what an observer learns who knows less or more than the model
   mechanisms   all mechanisms at the same ε, each at its best δ: the error, and how many
                neighbouring cells a release tells apart
 
-The sets geolife and gowalla have maps, cells and steps of their own, and in gowalla, a set of
+The sets geolife and gowalla have maps, cells and steps of their own; in gowalla, a set of
 check-ins, each fix is a timestamp. Any other name stands for your traces and needs --box, --cell
-and --step. Each of these is given for all sets, as 250m, or for one, as NAME=250m.
+and --step: for all sets, as 250m, or for one, as NAME=250m.
 
 --also measures more than the paper's two mechanisms:
   %s
 
-The same data and options give the same report on any number of cores. Finished pieces are kept in
-the folder: after Ctrl-C the same command goes on where it stopped, and other options reuse what
-is the same. Figures over time show the
-trace of one person, so the folder is for your eyes only, unless the data are open.`,
+The same data and options give the same report on any number of cores. After Ctrl-C the same
+command goes on where it stopped. The report shows the trace of one person, so the folder is for
+your eyes only, unless the data are open.`,
 			strings.Join(experiment.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" \

@@ -67,7 +67,7 @@ func TestNestedFiles(t *testing.T) {
 				t.Errorf("%s of %s: %s", name, in, r.err)
 			}
 			if name == "tune" {
-				out = filepath.Join(out, "tables", "scouted.csv")
+				out = filepath.Join(out, "tables", "plans.csv")
 			}
 			if got := read(t, out); i == 0 {
 				want = got
