@@ -354,7 +354,7 @@ func TestAggregateRefuses(t *testing.T) {
 			"bad.ndjson:1", "no sanitized record",
 		}},
 		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), cli.ExitFailed, []string{
-			"twice.csv:", "order",
+			"twice.csv:", "each once",
 		}},
 		{
 			args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))),

@@ -75,7 +75,7 @@ func TestAggregateZones(t *testing.T) {
 		"no polygon holds the middle": {"--zone", zonesOf("small.geojson",
 			polygon("a", .6, .6, .9, .9))},
 		"no GeoJSON": {"--zone", traces},
-		"longitude before latitude": {"--zone", zonesOf("off.geojson",
+		"longitude comes first": {"--zone", zonesOf("off.geojson",
 			polygon("far", 90, 90, 95, 95))},
 		"or name a GeoJSON file": {"--zone", "missing.geojson"},
 	} {

@@ -260,9 +260,9 @@ func TestReadmeOnKafka(t *testing.T) {
 			write(t, ".", "geodither.yml",
 				strings.Replace(succeed(t, args...).out, "localhost:9092", broker, 1))
 		case "doctor":
-			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 1 ||
+			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 2 ||
 				!strings.Contains(out, "-changelog is not there yet") {
-				t.Errorf("not one warning, or no word on the changelog:\n%s", out)
+				t.Errorf("not two warnings, or no word on the changelog:\n%s", out)
 			}
 		case "run":
 			service = start(t, nil, args...)

@@ -300,7 +300,7 @@ func TestReportLooksBack(t *testing.T) {
 			text := read(t, config)
 			wrong := write(t, dir, "mean.yml", strings.Replace(text, "median", "mean", 1))
 			requireMessage(t, call(t, "smooth", "-c", wrong, "--in", jsonFile, "--out", out),
-				1, "do not follow", "publish.estimate")
+				1, "do not follow", "those of the service's config")
 			mode := write(t, dir, "mode.yml", strings.Replace(text, "median", "mode", 1))
 			requireMessage(t, call(t, "config", "lint", "-c", mode), 2, "write mean or median")
 			if p := said.Estimate; p.Median >= mean.Median || p.RMS <= mean.RMS {

@@ -43,16 +43,16 @@ func TestTrainOptions(t *testing.T) {
 		ids[s.ID] = c.flags
 	}
 	for flags, said := range map[string]string{
-		"--interpolate 0s":             "longest time between two fixes",
-		"--interpolate 30s":            "at least the step",
-		"--interpolate 5m --every-fix": "nothing to interpolate",
-		"--smoothing radius=0":         "no number that radius can be",
+		"--interpolate 0s":             "write the longest gap",
+		"--interpolate 30s":            "below the step",
+		"--interpolate 5m --every-fix": "excludes Interpolate",
+		"--smoothing radius=0":         "is no radius",
 		"--smoothing reach=3":          "no part",
-		"--smoothing backoff=much":     "no number that backoff can be",
-		"--smoothing jumps=1":          "less than 1",
+		"--smoothing backoff=much":     "is no backoff",
+		"--smoothing jumps=1":          "not below 1",
 		"--calendar 6":                 "two parts",
 		"--calendar 6,25":              "0 to 23",
-		"--calendar utc+8h":            "name some of them too",
+		"--calendar utc+8h":            "hours or weekends beside",
 		"--calendar 6,noon":            "no hour",
 		"--calendar 6,20,utc8":         "no local time",
 		"--calendar 6,20,utc+30s":      "whole minutes",

@@ -220,7 +220,7 @@ var environments = []environment{
 	}, "raw is missing", "raws", "run waits for it", "topics.partitions"),
 	says("a service waits for the raw topic", func(w *environmentWorld) {
 		w.cluster("", kfake.SeedTopics(2, "raws"))
-	}, "waiting for Kafka and its topics", "no such topic: raw", "topics.partitions").
+	}, "waiting for Kafka and its topics", "no such topic: raw", "(topics-missing)").
 		whileItWaits(),
 	says("the sanitized topic has other partitions", func(w *environmentWorld) {
 		w.feed(w.cluster("", kfake.SeedTopics(3, "out")), 0)
@@ -286,7 +286,7 @@ var environments = []environment{
 			r.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(r, `{"error_code":40403,"message":"Schema not found"}`)
 		}), "")
-	}, "is not compatible with the versions of subject out-value").
+	}, "is not compatible with subject out-value", "(schemas-incompatible)").
 		by("schemas", "register", "-c", "CONFIG"),
 	says("the registry's certificate is of another authority", func(w *environmentWorld) {
 		w.registry(w.web(newAuthority(w.T).server(w.T, nil), http.NotFound),
