@@ -45,9 +45,8 @@ and a guarantee for a user's whole day, use "counts". A sum over a handful of us
 individual people: do not publish it.
 
 The records name ε, δ, the mechanism and the model. The other settings of the release come from
-the service's config (-c), where they are not the defaults. A user with a missing record is left
-out until a gap that the filter does not bridge. If the service has changed its model, give all
-versions, with -c or several --model.`,
+the service's config (-c). A user with a missing record is left out until a gap that the filter
+does not bridge. If the service has changed its model, give all versions.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
     --out density.csv
   geodither aggregate -c geodither.yml --window 1h --zone districts.geojson \

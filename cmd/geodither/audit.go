@@ -40,16 +40,14 @@ differ by more than e^ε.
 The duel runs the code with which "run" and "sanitize" turn raw records into encoded records and
 states. Two users have the same history, and only the places of their next fixes differ. An attacker
 guesses from each release which of two places it came from; right and wrong guesses give the bound.
-Whether a release is drawn, and all bytes beside the release, must be the same for both users, under
+All bytes beside the release must be the same for both users, under
 your intervals, hours and budgets. The history is that of users who move as the model says.
 
 Exit code 1 means a finding: a check failed, or the bound exceeds ε. A sound program has one in one
-of a thousand audits of different seeds. An audit without a finding proves nothing. PROOFS.md in the
-folder mechanism has the proofs, and a table of planted faults: those that this command finds, and
-those that only tests find, such as noise that two releases share.
+of a thousand audits of different seeds. An audit without a finding proves nothing: PROOFS.md has
+the proofs, and says which planted faults this command finds and which only tests find.
 
-With -c the model and the settings are those of a service. Its key is not read. Without -c the
-mechanism is codebook, unless --mechanism says lattice.`,
+With -c the settings are those of a service, whose key is not read.`,
 		Example: `  geodither audit -c geodither.yml
   geodither audit --model model.avro --epsilon 1
   geodither audit --model model.avro --mechanism lattice --epsilon 1 --delta 0.01 --json`,

@@ -34,19 +34,16 @@ counts, if the config has counts, also alone. First stop whatever produces the p
 or the next one makes a new state.
 
 The service may be at work. The command takes the person's partition from the running instance for
-one transaction, and that instance takes it up again, within fifteen seconds. If the service has
-records in hand that readers may have seen already, the command leaves a request in the changelog,
-which the service carries out, and waits for it. To repeat the command is harmless, and gives the
-receipt again; for counts alone only until Kafka's cleaner has removed all trace of the erasure.
+one transaction, at most fifteen seconds. Where readers may have seen records that are not committed
+yet, it leaves a request to the service, and waits. To repeat the command is harmless, and gives the
+receipt again.
 
-The account of ε stays, without the id and without any place, under a hash that only the noise key
-can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a
-budget over. --reset-budget drops the account too: the number of releases and the last step alone
-stay, so that no noise is used twice. The receipt tells it, and from which day on it is not needed.
+The account of ε stays, without id or place, under a hash that only the noise key can compute: a
+person who comes back goes on with it. Otherwise erasing would start a budget over. --reset-budget
+drops it, except for the number of releases and the last step: no noise is used twice.
 
 The receipt is one JSON object a line, for each person and partition. It names nobody, and says
-what remains where, in codes that deploy/PRIVACY.md explains: raw and sanitized records stay until
-their topics' retention, and the changelog's files hold the state until gone_by.
+what remains where, in codes that deploy/PRIVACY.md explains.
 
 Exit code 1 means that somebody is not erased yet, or that nothing is stored of somebody. The
 message names such people by their place in the list.`,

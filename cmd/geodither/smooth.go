@@ -38,28 +38,23 @@ func newSmooth(std cli.Streams) *cobra.Command {
 		Use:   "smooth {-c FILE | --model FILE} {PATH... | --in -}",
 		Short: "Say where users were, with what was published later taken in",
 		Long: `Compute the estimates of sanitized records again, each with the records of its user up to a
-later one: for readers who can wait. "geodither consume ... | geodither smooth ... --in -" smooths a
-topic up to its end; other inputs are files of "sanitize" or "consume". The command needs the public
-model and the public settings of the service, and nothing secret. It costs no ε, because every
-reader of the records can do the same. An attacker can too: the smoothed error is what the records
-show of the past.
+later one. "geodither consume ... | geodither smooth ... --in -" smooths a topic up to its end; other
+inputs are files of "sanitize" or "consume". The command needs the public model and settings of the
+service, and nothing secret. It costs no ε: every reader can do the same, and so can an attacker.
 
-A record is smoothed by all records of its user up to the user's first release at --lag after it,
-or later. "all" takes in everything that follows. Most of the gain comes with one release
-interval, and where the model is wrong far ahead "all" is worse than that.
+A record is smoothed by its user's records up to the first release at --lag after it, or later;
+"all" takes in everything that follows.
 
-Each record comes out once, with estimate, radius and ellipse of the smoothed posterior. The
-mechanism has the note "smoothed". Records of a user keep their order. They are written when the
-records that they wait for have come, so those of different users are in another order than in the
-input; the last ones wait for the end. A user waits for at most 2,048 records,
-or 16,384 with --lag all.
+Each record comes out once, with estimate, radius and ellipse of the smoothed posterior, and the
+note "smoothed" in mechanism. Records of a user keep their order. They are written when those that
+they wait for have come: at most 2,048, or 16,384 with --lag all.
 
 What cannot be followed keeps its estimate, with the note "unsmoothed": records under a model that
-is not given or of a user's own, without their releases (publish.release: false), or behind a
-missing record, until a gap that the filter does not bridge. The summary counts them.
+is not given, without releases (publish.release: false), or behind a missing record, until a gap
+that the filter does not bridge.
 
-The records name ε, δ, the mechanism and the model. The other settings of the release come from
-the service's config (-c), where they are not the defaults.`,
+The records name ε, δ, the mechanism and the model. Other settings come from the service's config
+(-c).`,
 		Example: `  geodither consume -c geodither.yml |
     geodither smooth -c geodither.yml --in - --lag all --out smoothed.ndjson
   geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv

@@ -51,16 +51,14 @@ plan is chosen by one of
   --target-radius 500m   the least Σε of 5 to 80 a day with half of the estimates within 500 m
   --target-epsilon 20    the least error with a Σε of at most 20 in any 24 hours
 
-Errors are measured over whole days, with their gaps, on users whom the model was not trained on,
-beside the best estimate of the model alone. Each best plan is measured again with other noise, and
-the chosen one on a fifth of the users, who had no part in the choice. It takes some minutes. The
-same traces and options give the same figures on any number of cores.
+Errors are measured over whole days, on users whom the model was not trained on, beside the best
+estimate of the model alone. The chosen plan is measured again on a fifth of the users, who had no
+part in the choice. It takes some minutes, and gives the same figures on any number of cores.
 
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it is;
 its model, trained on all users without differential privacy; a new key; report.md; and each
 number as CSV. Figures come from the truth, so the folder is for its owner only. Without a target
-you get the report alone. With -c the section input of a config says how JSON in the files is
-read.`,
+you get the report alone.`,
 		Example: `  geodither tune --in traces.csv --box 53.40,-2.99,53.47,-2.89 --target-epsilon 20 --out tuned
   geodither tune --in traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 60s \
     --target-radius 1km --out tuned`,

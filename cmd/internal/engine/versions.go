@@ -147,7 +147,8 @@ func (v *Version) Load() (*mobility.Model, error) {
 	}
 	id, err := NewVersionID(m, v.ID.StartMS)
 	if err == nil && id != v.ID {
-		err = fmt.Errorf("%s holds another model now, %v, and %v is in use (models-list)", v.Where, id, v.ID)
+		err = fmt.Errorf("%s holds another model now, %v, and %v is in use (models-list)",
+			v.Where, id, v.ID)
 	}
 	if err != nil {
 		return nil, task.WithRemedy(err, task.Fatal)
@@ -180,11 +181,11 @@ func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 	for i, v := range later {
 		switch {
 		case i > 0 && v.ID.StartMS <= later[i-1].ID.StartMS:
-			errs = append(errs, fmt.Errorf("models: %s starts at %v, not after the version before it "+
-				"(models-list)", v.Where, v.ID.Start()))
+			errs = append(errs, fmt.Errorf("models: %s starts at %v, not after the version before "+
+				"it (models-list)", v.Where, v.ID.Start()))
 		case v.step != first.Step:
-			errs = append(errs, fmt.Errorf("models: %s has a step of %v, the first version one of %v "+
-				"(models-list)", v.Where, v.step, first.Step))
+			errs = append(errs, fmt.Errorf("models: %s has a step of %v, the first version one of "+
+				"%v (models-list)", v.Where, v.step, first.Step))
 		default:
 			if err := checkSize(v.cells, maxBatch); err != nil {
 				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))
