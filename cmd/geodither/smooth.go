@@ -39,8 +39,9 @@ func newSmooth(std cli.Streams) *cobra.Command {
 		Short: "Say where users were, with what was published later taken in",
 		Long: `Compute the estimates of sanitized records again, each with the records of its user up to a
 later one. "geodither consume ... | geodither smooth ... --in -" smooths a topic up to its end;
-other inputs are files of "sanitize" or "consume". The command needs the public model and settings of the
-service, and nothing secret. It costs no ε: every reader can do the same, and so can an attacker.
+other inputs are files of "sanitize" or "consume". The command needs the public model and settings
+of the service, and nothing secret. It costs no ε: every reader can do the same, and so can an
+attacker.
 
 A record is smoothed by its user's records up to the first release at --lag after it, or later;
 "all" takes in everything that follows.
