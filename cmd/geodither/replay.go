@@ -42,8 +42,7 @@ timestamps of the raw records. Records before --from are processed for the state
 published. --dry-run prints the plan; its exit code is 1 if the replay would be refused.
 
 After an interruption, run the command again: it goes on where it was. To share the work, start it
-several times, each with a state_dir of its own. With smooth or topics.smoothed in the config it
-also smooths the output.`,
+several times, each with a state_dir of its own.`,
 		Example: `  geodither replay -c geodither.yml --output-topic fleet.again --dry-run
   geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z \
     --output-topic fleet.friday`,

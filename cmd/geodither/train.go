@@ -38,8 +38,7 @@ Choose a step in which a vehicle usually reports once or twice, and cells that i
 a step. "geodither model fit" measures the result, and says what to change.
 
 The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells about
-any one user. In that case choose all other options before you look at the traces. --personal
-also writes one model per user, for experiments: no epsilon protects it.
+any one user. In that case choose all other options before you look at the traces.
 
 --smoothing has four parts: radius, the reach of the smoothing in cells; backoff, its weight in a
 row, in transitions; cap, how many transitions of one user out of one cell count, or with
