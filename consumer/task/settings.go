@@ -201,15 +201,30 @@ func (k *marks) accept(m Mark, o Options) error {
 	if err := CheckPartitioner(m, k.partitioner); err != nil && !o.AcceptLost {
 		return WithRemedy(err, Fatal)
 	}
-	longer := false
 	if !k.other(m) {
 		if err := CheckVersions(m, k.versions); err != nil {
 			return WithRemedy(err, Fatal)
 		}
-		longer = len(k.versions) > len(m.Versions)
+		if o.AcceptSettings {
+			return nil
+		}
+		if err := CheckOpen(m, k.settings, k.versions); err != nil {
+			return WithRemedy(err, Fatal)
+		}
+		return nil
 	}
-	if m.Open && (k.other(m) || longer) && !o.AcceptSettings {
+	if m.Open && !o.AcceptSettings {
 		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
 	}
 	return nil
+}
+
+// CheckOpen returns a SettingsError if a list of versions is longer than that of an open mark of
+// the same settings: readers of uncommitted data may have seen records beyond it, of the shorter
+// list.
+func CheckOpen(m Mark, settings []byte, versions []Version) error {
+	if !m.Open || len(versions) <= len(m.Versions) {
+		return nil
+	}
+	return &SettingsError{Found: m.Settings, Own: settings, Input: m.Input}
 }

@@ -98,7 +98,7 @@ refused 'model.volume: name the volume' -f examples/local.yaml --set model.volum
 refused 'noiseKey.existingSecret: name the secret' -f examples/local.yaml --set noiseKey.existingSecret=
 refused 'config.model: leave it out' -f examples/local.yaml --set config.model=m
 refused 'strimzi.cluster: name the Kafka' -f examples/strimzi.yaml --set strimzi.cluster=
-refused 'strimzi.enabled: leave it out' -f examples/strimzi.yaml --set command=counts
+refused 'strimzi.enabled: leave it out' -f examples/strimzi.yaml --set 'command=counts serve'
 refused 'runFlags: leave them out' -f examples/counts.yaml --set 'runFlags={--accept=lost-account}'
 refused 'command' -f examples/local.yaml --set command=sanitize
 refused "replica" -f examples/local.yaml --set replica=3

@@ -328,7 +328,7 @@ func (r *rebuilder) holds(ctx context.Context, n int32) (h held, err error) {
 	if h.marked {
 		log, err := topics.Open(ctx, r.client, topic, n, consumer.FetcherOptions{})
 		if err == nil && log.First > 0 {
-			err = fmt.Errorf("%w; else delete %s and run this again", errCut, topic)
+			err = fmt.Errorf("%s: %w", topic, errCut)
 		}
 		if err == nil {
 			h.end = log.End
@@ -390,6 +390,10 @@ func (r *rebuilder) checkLag(ctx context.Context, p *RebuiltPartition) error {
 	}
 	if err := r.o.CheckVersions(p.mark); err != nil {
 		return fmt.Errorf("%s: %w", lag, err)
+	}
+	// What came after these states may have been released under either list.
+	if len(r.o.Versions()) > len(p.mark.Versions) {
+		return fmt.Errorf("%s, and were made under a shorter list of models (folder-unknown)", lag)
 	}
 	return nil
 }

@@ -88,8 +88,8 @@ func openLedger(keyFile string) (*ledger, error) {
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s exists: another run counts under this key, or was killed",
-			l.lock)
+		return nil, fmt.Errorf("%s exists: wait for the run that counts under this key, or remove "+
+			"it if that was killed", l.lock)
 	}
 	if err == nil {
 		err = file.Close()

@@ -587,7 +587,11 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 		}
 		same := bytes.Equal(mark.Settings, d.o.Fingerprint())
 		if same {
-			if err := d.o.CheckVersions(mark); err != nil {
+			err := d.o.CheckVersions(mark)
+			if err == nil {
+				err = task.CheckOpen(mark, mark.Settings, d.o.Versions())
+			}
+			if err != nil {
 				d.add("changelog", Failure, "partition %d: %v", n, err)
 				return
 			}

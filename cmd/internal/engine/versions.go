@@ -77,10 +77,10 @@ func NameVersion(err error) error {
 		return errors.Join(err, unknown)
 	}
 	if wrong.Latest == 0 {
-		return fmt.Errorf("models: %w: put %v back into its place, with its file", err, id)
+		return fmt.Errorf("models: %w: put %v back into its place (models-list)", err, id)
 	}
-	return fmt.Errorf("models: %w: give %v a start after %s, the last step that was processed", err,
-		id, time.UnixMilli(wrong.Latest).UTC().Format(time.RFC3339Nano))
+	return fmt.Errorf("models: %w: give %v a start after %s (models-list)", err, id,
+		time.UnixMilli(wrong.Latest).UTC().Format(time.RFC3339Nano))
 }
 
 // NewVersionID names a model with a start in Unix milliseconds.

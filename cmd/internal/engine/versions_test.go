@@ -149,7 +149,7 @@ func TestCheckLater(t *testing.T) {
 		t, grid.Box{South: 53.2, West: -3.2, North: 53.6, East: -2.7}, 500, 4)
 	for want, later := range map[string][]*Version{
 		"not after the version before it": {newVersion(t, 2, first), newVersion(t, 2, first)},
-		"and the first version one of":    {newVersion(t, 1, slow)},
+		"the first version one of":        {newVersion(t, 1, slow)},
 		"larger cells":                    {newVersion(t, 1, wide)},
 		"":                                {newVersion(t, 1, first), newVersion(t, 2, first)},
 		"step-1.avro: ":                   {newVersion(t, 1, wide)},

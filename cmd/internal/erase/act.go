@@ -132,17 +132,18 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 	}
 	if !e.settings.SameReleases(l.mark.Settings) {
 		// With another key, the account would be kept under a name that the service never finds.
-		return false, fmt.Errorf("the service wrote this partition last under other settings: %s "+
-			"(settings-changed)", e.settings.Differences(l.mark.Settings))
+		return false, fmt.Errorf("the service wrote this partition last under other settings: %s: "+
+			"use its config", e.settings.Differences(l.mark.Settings))
 	}
 	committed, found, err := consumer.Committed(ctx, e.client,
 		wire.Options{RetryTimeout: e.o.Patience()}, e.o.Group, e.o.Topics.Raw, p)
 	if err != nil {
 		return false, err
 	}
-	if found && committed != l.mark.Input {
-		return false, fmt.Errorf("group %s is at raw offset %d, and the changelog's last mark is "+
-			"at %d (group-moved)", e.o.Group, committed, l.mark.Input)
+	if found {
+		if err := task.CheckCommitted(committed, l.mark.Input); err != nil {
+			return false, fmt.Errorf("group %s: %w", e.o.Group, err)
+		}
 	}
 	if !l.mark.Open {
 		return true, nil

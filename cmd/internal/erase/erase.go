@@ -259,6 +259,11 @@ func (e *eraser) counting(ctx context.Context) (about map[string]Elsewhere, err 
 		left += n
 	}
 	if err != nil {
+		for user, is := range about {
+			if is.Code != removed { // a partition that was not read may have something
+				about[user] = Elsewhere{Code: pending}
+			}
+		}
 		return about, fmt.Errorf("the service that counts (group %s): %w", there.o.Group, err)
 	}
 	if left > 0 {

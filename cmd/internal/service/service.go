@@ -160,7 +160,7 @@ func (s *Service) prepare(ctx context.Context) (found ready, err error) {
 		return found, err
 	}
 	if s.options.Model != nil {
-		if err = s.checkVersions(ctx); err != nil {
+		if err = s.patiently(ctx, func() error { return s.checkVersions(ctx) }); err != nil {
 			return found, err
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Service) tryVersions() (keep []any, err error) {
 }
 
 // checkVersions refuses to start with a list of models that does not extend the one under which a
-// partition was processed.
+// partition was processed, or that would be in force in some partitions only.
 func (s *Service) checkVersions(ctx context.Context) error {
 	settings := s.job.Fingerprint()
 	for n := range s.partitions {
@@ -223,7 +223,11 @@ func (s *Service) checkVersions(ctx context.Context) error {
 		if !bytes.Equal(mark.Settings, settings) {
 			continue // they begin again with these settings, or are refused for them
 		}
-		if err := s.options.CheckVersions(mark); err != nil {
+		err = s.options.CheckVersions(mark)
+		if err == nil && !s.options.AcceptSettings {
+			err = task.CheckOpen(mark, mark.Settings, s.options.Versions())
+		}
+		if err != nil {
 			return fmt.Errorf("partition %d: %w", n, err)
 		}
 	}

@@ -190,7 +190,7 @@ func TestAnotherListBeside(t *testing.T) {
 			}
 		}
 	}
-	refused("beside one at work", "models: it has another list")
+	refused("beside one at work", "the list of versions is longer")
 	network.Cut()
 	a.Cancel()
 	refused("after one that was killed", "without a clean stop", "the list of versions is longer")
