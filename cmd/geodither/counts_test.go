@@ -251,7 +251,7 @@ func TestCountsLedger(t *testing.T) {
 		"--to", "2026-10-27")...)
 	write(t, dir, "noise.key.counts.new", "")
 	requireMessage(t, call(t, countsArgs("--in", in, "--key-file", key)...), cli.ExitFailed,
-		"noise.key.counts.new", "another run")
+		"noise.key.counts.new", "exists: wait for the run")
 	removed := slices.DeleteFunc(names(t, dir), func(name string) bool {
 		return name != "noise.key.counts.new"
 	})

@@ -61,7 +61,7 @@ func TestCutChangelog(t *testing.T) {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
 	if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "delete first.log") {
+		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "(changelog-cut)") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)

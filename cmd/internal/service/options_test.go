@@ -156,11 +156,11 @@ func TestModelTooLarge(t *testing.T) {
 	o := Options{Settings: engine.Settings{
 		Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}},
 	}}
-	if err := o.Validate(); !strings.Contains(err.Error(), "use larger cells") {
+	if err := o.Validate(); !strings.Contains(err.Error(), "take larger cells") {
 		t.Errorf("got %v", err)
 	}
 	o.MaxBatchBytes = 4 << 20
-	if err := o.Validate(); strings.Contains(err.Error(), "use larger cells") {
+	if err := o.Validate(); strings.Contains(err.Error(), "take larger cells") {
 		t.Errorf("with larger batches: %v", err)
 	}
 }
