@@ -148,7 +148,8 @@ func TestSumsForeign(t *testing.T) {
 	if err != nil || sum.Unfollowed[NoModel] != 40 || sum.Before != 40 || sum.Followed != 0 {
 		t.Errorf("a missing model before what is wanted: %+v, %v", sum, err)
 	}
-	if _, err := add(90*60_000, func(r Record) string { return r.User }); !errors.Is(err, ErrModel) {
+	_, err = add(90*60_000, func(r Record) string { return r.User })
+	if !errors.Is(err, ErrModel) {
 		t.Errorf("no model at all: %v", err)
 	}
 }
