@@ -74,7 +74,7 @@ func TestAggregateZones(t *testing.T) {
 			polygon("a", 0, 0, 2, 2), polygon("b", 1, 1, 3, 3))},
 		"no polygon holds the middle": {"--zone", zonesOf("small.geojson",
 			polygon("a", .6, .6, .9, .9))},
-		"no GeoJSON":                  {"--zone", traces},
+		"no GeoJSON": {"--zone", traces},
 		"longitude before latitude": {"--zone", zonesOf("off.geojson",
 			polygon("far", 90, 90, 95, 95))},
 		"or name a GeoJSON file": {"--zone", "missing.geojson"},
