@@ -31,9 +31,9 @@ func newAggregate(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "aggregate {-c FILE | --model FILE} [PATH...]",
 		Short: "Where users are by zone and window, from sanitized records and the model alone",
-		Long: `Add up where users are: for each zone of the map and each window of time, the sum of the users'
-posteriors. A user counts once in a window, where the user last reported. The column posterior of
-a window has the number of its users as its sum.
+		Long: `Add up where users are: for each zone of the map and each window of time, the sum of
+the users' posteriors. A user counts once in a window, where the user last reported. The column
+posterior of a window has the number of its users as its sum.
 
 The input is a sanitized topic, or files of "sanitize" or "consume". The command computes each
 posterior from the model and the releases, as "smooth" does, and needs nothing secret. It costs

@@ -133,10 +133,8 @@ var zoneHeader = []string{
 }
 
 func (r zoneRow) fields() []string {
-	text := []string{
-		files.Time(r.WindowStart), files.Time(r.WindowEnd), r.Zone, "", "",
-		files.Number(r.Posterior),
-	}
+	start, end := files.Time(r.WindowStart), files.Time(r.WindowEnd)
+	text := []string{start, end, r.Zone, "", "", files.Number(r.Posterior)}
 	if r.Latitude != nil {
 		text[3], text[4] = files.Degrees(*r.Latitude), files.Degrees(*r.Longitude)
 	}

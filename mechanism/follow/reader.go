@@ -394,10 +394,8 @@ func (h *hand[T, R]) do(t *task[T, R]) {
 	}
 	u.blank = !known && (u.blank || t.published.blank() && t.filter != nil)
 	if known && h.smoother == nil {
-		t.out = append(t.out, toldRecord[T, R]{
-			kept: t.kept,
-			told: h.tell(h.follower.now(t.filter)),
-		})
+		told := h.tell(h.follower.now(t.filter))
+		t.out = append(t.out, toldRecord[T, R]{kept: t.kept, told: told})
 		return
 	}
 	first := u.block.Open()
