@@ -72,46 +72,48 @@ func runAggregate(
 
 // words say what was found, and how far to trust it.
 func (o *aggregateOptions) words(s follow.Summary, in *gather.Input) string {
-	l := new(summaryLines)
+	l := new(cli.Summary)
 	fmt.Fprintf(l, "%s of %s; windows of %v, %s\n", cli.Quantity(in.Records, "record"),
 		cli.Quantity(int64(s.Users), "user"), o.window,
 		cli.Quantity(int64(o.zones.Count()), "zone"))
 	if in.Seeded > 0 {
-		l.add("seeded", "%s", files.SeededWords(in.Seeded))
+		l.Line("seeded", "%s", files.SeededWords(in.Seeded))
 	}
 	if o.zones.without > 0 {
-		l.add("WARNING", "%s of --zone without the middle of a cell: nothing is added up there",
+		l.Line("WARNING", "%s of --zone without the middle of a cell: nothing is added up there",
 			cli.Quantity(int64(o.zones.without), "polygon"))
 	}
 	switch {
 	case s.Wanted == 0:
 	case s.Followed == s.Wanted:
-		l.add("followed", "all: every record's estimate follows from the model, the settings and "+
+		l.Line("followed", "all: every record's estimate follows from the model, the settings and "+
 			"the releases")
 	default:
-		l.add("followed", "%.1f %% of the records: before the others a record is missing, or came "+
-			"under other settings. Their users are left out until a gap of more than %s",
+		l.Line("followed", "%.1f %% of the records: before the others a record is missing, or "+
+			"came under other settings. Their users are left out until a gap of more than %s",
 			100*float64(s.Followed)/float64(s.Wanted), cli.Quantity(int64(s.MaxGap), "step"))
 	}
 	if split := gather.Split(s.Counts); split != "" {
-		l.add("beware", "%s", split)
+		l.Line("beware", "%s", split)
 	}
 	if n := s.Before + s.After; n > 0 {
-		l.add("outside", "%s of windows outside --from and --to", cli.Quantity(n, "record"))
+		l.Line("outside", "%s of windows outside --from and --to", cli.Quantity(n, "record"))
 	}
 	if s.Late > 0 {
-		l.add("late", "%d records came when their window was closed, and have no part in it: of a "+
-			"topic, %d windows are open at a time", s.Late, openWindows)
+		l.Line("late", "%d records came when their window was closed, and have no part in it: of "+
+			"a topic, %d windows are open at a time", s.Late, openWindows)
 	}
 	if s.Windows == 0 {
 		fmt.Fprintln(l, "no window has a vehicle that could be followed: nothing is added up")
 		return l.String()
 	}
-	l.add("windows", "%d with %g vehicles on average, the smallest with %d", s.Windows,
+	l.Line("windows", "%d with %g vehicles on average, the smallest with %d", s.Windows,
 		math.Round(10*float64(s.Vehicles)/float64(s.Windows))/10, s.Smallest)
-	l.partial("records", timeSpan{in.FirstMS, in.LastMS})
+	inUTC := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	l.Line("partial", "the records are from %s to %s: a window that starts earlier or ends later "+
+		"may have only a part of its reports", inUTC(in.FirstMS), inUTC(in.LastMS))
 	if s.Smallest < fewVehicles {
-		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
+		l.Line("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
 			"has there is mostly the model's", fewVehicles)
 	}
 	return l.String()
