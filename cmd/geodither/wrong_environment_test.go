@@ -28,7 +28,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -317,7 +316,8 @@ func (c environment) run(t *testing.T, sound string, ca *authority) {
 	w := &environmentWorld{T: t, dir: t.TempDir(), config: environmentBase, ca: ca}
 	w.file("model.avro", read(t, filepath.Join(sound, "model.avro")))
 	w.file("ca.crt", ca.pem)
-	key := noise.NewKey().Reveal()
+	// A constant: the digests by which a difference is named are equal for one pair of keys in 256.
+	key := strings.Repeat("c3", 32)
 	w.file("noise.key", key)
 	c.wrong(w)
 	if strings.Contains(w.config, "BROKER") {

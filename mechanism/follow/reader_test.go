@@ -77,7 +77,7 @@ func TestFollowSettings(t *testing.T) {
 		change(&wrong)
 		f := newFollower(t, Models{model}, wrong)
 		if _, err := f.Follow(new(Track), records[0]); !errors.Is(err, ErrSettings) ||
-			!strings.Contains(err.Error(), "delta, interval") {
+			!strings.Contains(err.Error(), "those of the service's config") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
