@@ -56,6 +56,7 @@ does not bridge. If the service has changed its model, give all versions.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
+			f.settings.Path = cli.Config(cmd, len(f.paths) == 0 || len(f.models) == 0)
 			options, err := f.options(cmd.Flags())
 			if err != nil {
 				return err
@@ -70,7 +71,6 @@ does not bridge. If the service has changed its model, give all versions.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON "+
 		"lines, plain or gzip; repeatable; - is standard input")
-	f.settings.RegisterConfig(flags, "models, topic, release")
 	flags.StringArrayVar(&f.models, "model", nil,
 		"model `FILE` of the releases; repeatable, for several versions")
 	flags.DurationVar(&f.window, "window", 15*time.Minute,

@@ -383,7 +383,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{
 			"under the model", "add its file with --model",
 		}},
-		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{
+		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitFailed, []string{
 			"gone.yml",
 		}},
 		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml",

@@ -97,11 +97,14 @@ one for an environment, which is one of
 func onConfig(
 	cmd *cobra.Command, do func(ctx context.Context, path string) error,
 ) *cobra.Command {
-	var path string
 	cmd.Args = cli.NoArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), path) }
-	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	cli.Required(cmd, "config")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		path, err := cli.NeedConfig(cmd)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), path)
+	}
 	return cmd
 }
 

@@ -43,9 +43,9 @@ refused. A refused record's content is not in it.`,
   geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			topic, err := from.Sanitized(cmd.Flags())
+			topic, err := from.Sanitized(cmd)
 			if dead {
-				topic, err = from.DeadLetters(cmd.Flags())
+				topic, err = from.DeadLetters(cmd)
 			}
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ refused. A refused record's content is not in it.`,
 		},
 	}
 	flags := cmd.Flags()
-	from.Register(flags, "sanitized topic")
+	from.Register(flags)
 	flags.StringVar(&format, "format", "json", "json (one object a line), csv, geojson or parquet")
 	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
 	flags.BoolVar(&fromEnd, "from-end", false, "start at the end instead of the beginning")

@@ -36,7 +36,7 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts --from DAY --to DAY [--epsilon E --per-day N] PATH...",
+		Use:   "counts [-c FILE] --from DAY --to DAY [--epsilon E --per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
 the command belongs to the trusted side. All that one user does in a day changes the odds of
@@ -46,7 +46,7 @@ the same day.
 A user counts once in each window, in at most --per-day windows of a day. Every zone of every
 window is published, with an interval that holds its count in 90 % and an estimate for maps.
 Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
-to this fleet.
+to this fleet. -c takes the section counts of a config, and the map that --zone divides.
 
 A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
 was published. Other counts of a published window are then refused. Without a key file a second run
@@ -59,6 +59,7 @@ The service that counts a raw topic is "geodither counts serve".`,
     --out counts.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.config.Path = cli.Config(cmd, false)
 			request, err := f.request(cmd.Flags())
 			if err != nil {
 				return err
@@ -76,7 +77,6 @@ The service that counts a raw topic is "geodither counts serve".`,
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.config.RegisterConfig(flags, "the section counts, and the map that --zone divides")
 	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")
 	flags.StringVar(&f.to, "to", "", "last `DAY`, which is published too")
 	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
@@ -183,10 +183,7 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 }
 
 func newCountsServe(std cli.Streams) *cobra.Command {
-	var (
-		path   string
-		accept []string
-	)
+	var accept []string
 	cmd := &cobra.Command{
 		Use:   "serve -c FILE",
 		Short: "Count as a service: raw topic in, topics.counts out",
@@ -202,14 +199,15 @@ so that no day overlaps one that was counted.`,
 		Example: "  geodither counts serve -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			return serveCounts(cmd.Context(), path, accept, std)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	flags.StringSliceVar(&accept, "accept", nil, "for one start: refused goes on where nearly all "+
+	cmd.Flags().StringSliceVar(&accept, "accept", nil, "for one start: refused goes on where nearly all "+
 		"of the first raw records would be refused (`NAME`)")
-	cli.Required(cmd, "config")
 	return cmd
 }
 

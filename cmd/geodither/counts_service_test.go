@@ -102,8 +102,12 @@ http: {listen: "127.0.0.1:0"}
 		{"key_file: noise.key\n", "", "key_file"},
 		{"first: ", "first: on ", "counts.first"},
 	} {
+		code := cli.ExitUsage
+		if c.words == "key_file" { // it is right, and the key is missing
+			code = cli.ExitFailed
+		}
 		wrong := write(t, dir, "wrong.yml", strings.Replace(read(t, config), c.before, c.after, 1))
-		requireMessage(t, call(t, "counts", "serve", "-c", wrong), cli.ExitUsage, c.words)
+		requireMessage(t, call(t, "counts", "serve", "-c", wrong), code, c.words)
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 
 func newErase(std cli.Streams) *cobra.Command {
 	var (
-		path, user, users string
-		reset             bool
+		user, users string
+		reset       bool
 	)
 	cmd := &cobra.Command{
 		Use:   "erase -c FILE {--user ID | --users FILE}",
@@ -51,6 +51,10 @@ message names such people by their place in the list.`,
   geodither erase -c geodither.yml --users - < people.txt`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			list, err := whom(cmd, std.In, user, users)
 			if err != nil {
 				return err
@@ -68,7 +72,7 @@ message names such people by their place in the list.`,
 				return errors.Join(writeReceipts(std.Out, result.Receipts), err,
 					unknown(result, len(list)))
 			}
-			options, err := loadService(cmd.Context(), path, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -86,13 +90,11 @@ message names such people by their place in the list.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` of the service")
 	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of "+
 		"this machine can see it while the command works")
 	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
 	flags.BoolVar(&reset, "reset-budget", false,
 		"also drop the account: who comes back starts at Σε = 0")
-	cli.Required(cmd, "config")
 	return cmd
 }
 

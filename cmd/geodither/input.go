@@ -29,7 +29,6 @@ func newInput(std cli.Streams) *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var path string
 	var keys bool
 	test := &cobra.Command{
 		Use:   "test -c FILE MESSAGES...",
@@ -45,7 +44,11 @@ a key are not checked for it. The command fails if a fix is refused.`,
   kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
     --property print.key=true | geodither input test -c geodither.yml --keys -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			t, err := newInputTest(path, std)
 			if err != nil {
 				return err
@@ -58,9 +61,7 @@ a key are not checked for it. The command fails if a fix is refused.`,
 			return t.finish()
 		},
 	}
-	test.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	test.Flags().BoolVar(&keys, "keys", false, "each line has the message's key and a tab first")
-	cli.Required(test, "config")
 	cmd.AddCommand(test)
 	return cmd
 }

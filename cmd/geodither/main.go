@@ -47,6 +47,7 @@ Start with:  geodither demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.WrapUsage(root)
+	cli.AddConfig(root)
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command

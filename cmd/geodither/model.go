@@ -51,7 +51,7 @@ type inspectFlags struct {
 func newModelInspect(std cli.Streams) *cobra.Command {
 	var f inspectFlags
 	cmd := &cobra.Command{
-		Use:   "inspect FILE",
+		Use:   "inspect [-c FILE] MODEL",
 		Short: "Print what a model holds, what is suspicious about it, and what to expect of it",
 		Long: `Print what a model file holds, how it was made, what its readers may learn about the traces behind
 it, and how well it predicts others, if "geodither model fit" has measured that. A model is
@@ -65,12 +65,14 @@ measures the same on traces.`,
   geodither model inspect -c geodither.yml model.avro
   geodither model inspect --json --strict model.avro`,
 		Args: cli.OneFile("model file"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], std) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.settings.Path = cli.Config(cmd, false)
+			return f.run(cmd, args[0], std)
+		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.strict, "strict", false, "fail if the model is suspicious")
-	f.settings.RegisterConfig(flags, "release")
 	return cmd
 }
 

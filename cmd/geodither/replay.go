@@ -17,7 +17,6 @@ import (
 )
 
 type replayFlags struct {
-	config  string
 	options replay.Options
 	dry     bool
 	asJSON  bool
@@ -50,7 +49,6 @@ several times, each with a state_dir of its own.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
 	flags.Var(&f.options.From, "from",
 		"`OFFSET` or time of the first raw record whose result is published; default: the first")
 	flags.Var(&f.options.To, "to",
@@ -61,12 +59,12 @@ several times, each with a state_dir of its own.`,
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false,
 		"accept a second release of the same fixes")
-	cli.Required(cmd, "config", "output-topic")
+	cli.Required(cmd, "output-topic")
 	return cmd
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
-	options, err := loadService(cmd.Context(), f.config, std)
+	options, err := loadService(cmd, std)
 	if err != nil {
 		return err
 	}
@@ -87,7 +85,8 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	case err != nil:
 		return refused(err)
 	case !plan.Done:
-		return errors.New("interrupted: the same command goes on where it was")
+		fmt.Fprintln(std.Err, "the same command goes on where it was")
+		return cmd.Context().Err()
 	}
 	return f.print(std.Out, plan)
 }

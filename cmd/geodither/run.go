@@ -19,10 +19,7 @@ import (
 )
 
 func newRun(std cli.Streams) *cobra.Command {
-	var (
-		path   string
-		accept []string // names of accepted
-	)
+	var accept []string // names of accepted
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run the service: raw topic in, sanitized topic out",
@@ -39,6 +36,10 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			options, file, err := config.Service(path)
 			if err != nil {
 				return err
@@ -62,9 +63,7 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			return serve(cmd.Context(), path, options, file.HTTP, std)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	flags.StringSliceVar(
+	cmd.Flags().StringSliceVar(
 		&accept,
 		"accept",
 		nil,
@@ -73,7 +72,6 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			"lost-records, where raw records were lost before they were read; "+
 			"refused, where nearly all of the first raw records would be refused",
 	)
-	cli.Required(cmd, "config")
 	return cmd
 }
 
@@ -145,16 +143,20 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 
 // loadService reads the config of a service for a command that only looks at what
 // it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
-	options, err := loadLocal(ctx, path, std)
+func loadService(cmd *cobra.Command, std cli.Streams) (service.Options, error) {
+	options, err := loadLocal(cmd, std)
 	if err == nil {
-		_, err = options.Connection.Connect(ctx, options.Brokers)
+		_, err = options.Connection.Connect(cmd.Context(), options.Brokers)
 	}
 	return options, err
 }
 
 // loadLocal reads the config alone.
-func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
+func loadLocal(cmd *cobra.Command, std cli.Streams) (service.Options, error) {
+	path, err := cli.NeedConfig(cmd)
+	if err != nil {
+		return service.Options{}, err
+	}
 	options, _, err := loadFile(path, std)
 	return options, err
 }

@@ -59,14 +59,14 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
     --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.settings.Path = cli.Config(cmd, f.model == "")
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.settings.Register(flags, "model, release, publish, input, max_ahead",
-		"codebook, lattice, pim, knorm, laplace or laplace-tight")
+	f.settings.Register(flags, "codebook, lattice, pim, knorm, laplace or laplace-tight")
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")

@@ -14,9 +14,8 @@ import (
 
 func newStateRebuild(std cli.Streams) *cobra.Command {
 	var (
-		config string
-		dry    bool
-		to     account.Where
+		dry bool
+		to  account.Where
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild-changelog -c FILE [--from WHERE | FOLDER...]",
@@ -41,7 +40,7 @@ time give each user two budgets, and no command can see that.`,
   geodither state verify -c geodither.yml
   geodither state rebuild-changelog -c new-cluster.yml --from 2026-11-21T08:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -67,14 +66,12 @@ time give each user two budgets, and no command can see that.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
 	flags.Var(
 		&to,
 		"from",
 		"go on with another raw topic, `WHERE` in it: a time, earliest, committed",
 	)
-	cli.Required(cmd, "config")
 	return cmd
 }
 

@@ -14,10 +14,7 @@ import (
 )
 
 func newStateReset(std cli.Streams) *cobra.Command {
-	var (
-		config                          string
-		dry, everything, spend, discard bool
-	)
+	var dry, everything, spend, discard bool
 	cmd := &cobra.Command{
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
@@ -40,7 +37,7 @@ what is there, use "geodither replay".`,
 				return cli.Usagef("--spend-again belongs to --everything")
 			}
 			if !everything {
-				options, err := loadLocal(cmd.Context(), config, std)
+				options, err := loadLocal(cmd, std)
 				if err != nil {
 					return err
 				}
@@ -51,7 +48,7 @@ what is there, use "geodither replay".`,
 				}
 				return printFolder(std.Out, found, dry)
 			}
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -68,7 +65,6 @@ what is there, use "geodither replay".`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	flags.BoolVar(&everything, "everything", false,
 		"also remove the group's offsets and the changelog's states")
@@ -76,7 +72,6 @@ what is there, use "geodither replay".`,
 		"with --everything: accept a second release of all fixes")
 	flags.BoolVar(&discard, "discard-account", false,
 		"remove the folder even if it is the only copy of the users' accounts")
-	cli.Required(cmd, "config")
 	return cmd
 }
 

@@ -59,15 +59,13 @@ row, in transitions; cap, how many transitions of one user out of one cell count
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	flags.StringVarP(&f.config, "config", "c", "",
-		"config `FILE` of the service whose raw topic is read, in place of files")
 	flags.Var(&f.from, "from",
 		"`OFFSET` or time of the first record to train on; default: the topic's start")
 	flags.Var(
 		&f.to, "to", "`OFFSET` or time of the first record to leave out; default: the topic's end")
 	flags.StringVar(&f.Box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringVar(&f.Cell, "cell", "", "`LENGTH` of a cell's side, such as 340m or 0.34km")
-	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
+	flags.DurationVar(&f.Step, "step", 0, "step of the model, a `DURATION` such as 60s")
 	flags.StringVar(&f.Out, "out", "", "model `FILE` to write")
 	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps "+
 		"up to this `TIME`, such as 2m; default: none, and the last fix of a step counts")
@@ -94,6 +92,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	f.Train.Interpolate, f.Train.MaxGap = f.interpolate > 0, f.interpolate
 	f.smoothing.Apply(&f.Train)
 	f.Inputs = slices.Concat(f.input.Paths, args)
+	f.config = cli.Config(cmd, len(f.Inputs) == 0)
 	if err := f.checkSource(given); err != nil {
 		return err
 	}
