@@ -82,7 +82,7 @@ The service that counts a raw topic is "geodither counts serve".`,
 	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
 		"time `ZONE` of the days, an IANA name")
 	flags.DurationVar(&f.section.Window, "window", time.Hour,
-		"length of a window, which divides a day")
+		"`DURATION` of a window, which divides a day")
 	flags.StringVar(&f.section.Zone, "zone", "",
 		"`LENGTH` of the side of square zones, such as 1km, or GeoJSON file of polygons with the "+
 			"property name")
@@ -183,7 +183,7 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 }
 
 func newCountsServe(std cli.Streams) *cobra.Command {
-	var accept []string
+	var accept acceptances
 	cmd := &cobra.Command{
 		Use:   "serve -c FILE",
 		Short: "Count as a service: raw topic in, topics.counts out",
@@ -206,21 +206,19 @@ so that no day overlaps one that was counted.`,
 			return serveCounts(cmd.Context(), path, accept, std)
 		},
 	}
-	cmd.Flags().StringSliceVar(&accept, "accept", nil, "for one start: refused goes on where nearly all "+
-		"of the first raw records would be refused (`NAME`)")
+	accept = acceptFlag(cmd, "for one start go on, by `NAME`: refused, where nearly all of the first "+
+		"raw records would be refused", "refused")
 	return cmd
 }
 
 // serveCounts runs an instance of the two services that count, until the context ends or one of
 // them fails.
-func serveCounts(ctx context.Context, path string, accept []string, std cli.Streams) error {
+func serveCounts(ctx context.Context, path string, accept acceptances, std cli.Streams) error {
 	n, file, err := config.ReadCounting(path)
 	if err != nil {
 		return err
 	}
-	if err := (acceptances{"refused": &n.Windows.AcceptRefused}).accept(accept); err != nil {
-		return err
-	}
+	n.Windows.AcceptRefused = accept["refused"]
 	log, err := file.Log.Logger(std.Err)
 	if err != nil {
 		return config.Error(path, err)

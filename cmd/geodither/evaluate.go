@@ -183,7 +183,7 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.cell, "cell", nil,
 		"`LENGTH` of a cell's side, such as 340m, or NAME=340m")
 	flags.StringArrayVar(&f.step, "step", nil,
-		"time `STEP` of the model, such as 30s, or NAME=30s")
+		"`DURATION` of a step of the model, such as 30s, or NAME=30s")
 	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
 		"`NUMBER` of timestamps in a trace, or NAME=NUMBER; default 500")
 }

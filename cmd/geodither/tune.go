@@ -75,7 +75,7 @@ you get the report alone.`,
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
-	flags.DurationVar(&o.Step, "step", 0, "`TIME` of a step; default: by how often fixes come")
+	flags.DurationVar(&o.Step, "step", 0, "`DURATION` of a step; default: by how often fixes come")
 	flags.StringVar(&o.Mechanism, "mechanism", law.Codebook, "`NAME`: codebook or lattice")
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")

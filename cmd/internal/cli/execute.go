@@ -70,6 +70,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		switch kind := wrong.GetFlag().Value.Type(); {
 		case strings.HasPrefix(kind, "duration"):
 			write = "a duration with its unit, such as 30s"
+		case kind == "time":
+			write = "a time such as 2026-11-21T08:00:00Z, or a day such as 2026-11-21"
 		case strings.HasPrefix(kind, "float"):
 			write = "a number, such as 0.5"
 		case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):

@@ -62,6 +62,14 @@ func Required(cmd *cobra.Command, names ...string) {
 	}
 }
 
+// Values makes the shell offer the values that a flag can have.
+func Values(cmd *cobra.Command, flag string, values ...string) {
+	offer := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
+		panic(err) // the flag does not exist: a fault of this program
+	}
+}
+
 // missingFlags refuses a command line without flags that have no default.
 func missingFlags(cmd *cobra.Command) error {
 	var missing []string

@@ -34,7 +34,7 @@ func (f *Flags) Register(flags *pflag.FlagSet, mechanisms string) {
 // RegisterInterval registers --interval.
 func (f *Flags) RegisterInterval(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.interval, "interval", 0,
-		"least time between two releases of a user; default one step of the model")
+		"least `DURATION` between two releases of a user; default: one step of the model")
 }
 
 // File returns the config that is named, or an empty one, with the flags in the place of its
