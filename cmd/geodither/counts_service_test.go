@@ -145,7 +145,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	steps := [][]servicetest.Line{nil, {{Key: string(kept)}}} // in the second the day is closed
 	for i := range 3 {
 		var r erase.Receipt
-		out := succeed(t, "erase", "-c", config, "--user", user).out
+		out := succeed(t, "erase", "-c", config, "--user", user, "--receipt", "-").out
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	for p, lines := range [][]servicetest.Line{{left}, {gone, left}} {
 		w.WriteMarked(t, changelog, int32(p), later, lines...)
 		var r erase.Receipt
-		out := succeed(t, "erase", "-c", config, "--user", other).out
+		out := succeed(t, "erase", "-c", config, "--user", other, "--receipt", "-").out
 		line := strings.Split(out, "\n")[p]
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)

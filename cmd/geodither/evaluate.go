@@ -172,6 +172,7 @@ type dataFlags struct {
 	paths           []string // NAME=PATH
 	box, cell, step []string // VALUE or NAME=VALUE
 	timestamps      []string
+	columns         cli.InputFlags // only its --columns
 }
 
 // register registers the flags.
@@ -186,6 +187,7 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 		"`DURATION` of a step of the model, such as 30s, or NAME=30s")
 	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
 		"`NUMBER` of timestamps in a trace, or NAME=NUMBER; default 500")
+	f.columns.RegisterColumns(flags)
 }
 
 // dataSet is a data set before it is read.
@@ -194,6 +196,7 @@ type dataSet struct {
 	paths      []string
 	format     traces.Format // empty: seen from the content
 	sample     bool          // the shipped buses, instead of paths
+	columns    map[string]string
 	model      gather.Plan
 }
 
@@ -262,9 +265,13 @@ func (f *dataFlags) read() ([]dataSet, error) {
 		sets = append(sets, sampleSet())
 	}
 	for i := range sets {
+		sets[i].columns = f.columns.Columns
 		if err := f.amend(&sets[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := (traces.Options{Columns: f.columns.Columns}).Validate(); err != nil {
+		return nil, cli.Usage(err)
 	}
 	return sets, f.strangers(sets)
 }
@@ -354,7 +361,7 @@ func (s *dataSet) load(
 		return nil, err
 	}
 	into.Places = s.model.Train.EveryFix
-	paths, options, stdin := s.paths, traces.Options{Format: s.format}, std.In
+	paths, options, stdin := s.paths, traces.Options{Format: s.format, Columns: s.columns}, std.In
 	if s.sample {
 		paths, options = []string{"-"}, traces.Options{Format: traces.CSV}
 		stdin = fleet.SampleFile()

@@ -55,6 +55,7 @@ The sample contains public sector information licensed under the Open Government
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
+	f.input.RegisterColumns(flags)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,

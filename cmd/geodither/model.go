@@ -174,6 +174,7 @@ and five others.`,
 	}
 	flags := cmd.Flags()
 	input.Register(flags)
+	input.RegisterColumns(flags)
 	flags.StringVar(&o.HeldOut, "held-out", "", "`USERS` that a second model is not trained on: "+
 		"a share such as 0.1, a number, or a file with one user a line")
 	flags.BoolVar(&o.Write, "write", false,

@@ -37,8 +37,8 @@ cost no ε.
 
 If anything else differs, or raw records are missing, this would be a second release of the same
 fixes. The command then refuses, says why and what it would cost, and goes on only with
---accept=second-release. The config bounds the cost: by its lifetime budget, or else by its budget, which
-start at 0 in a replay. Without a budget nothing bounds it.
+--accept=second-release. The config bounds the cost: by its lifetime budget, or else by its budget,
+which start at 0 in a replay. Without a budget nothing bounds it.
 
 --from and --to are a time, compared with the Kafka timestamps of the raw records, or an offset, the
 same in each partition. Records before --from are processed for the states, and not

@@ -29,6 +29,8 @@ type sanitizeFlags struct {
 	keyFile  string
 	seed     uint64
 	report   string
+	// serviceKey is the key_file of the config.
+	serviceKey string
 }
 
 func newSanitize(std cli.Streams) *cobra.Command {
@@ -39,9 +41,9 @@ func newSanitize(std cli.Streams) *cobra.Command {
 		Long: `Sanitize trace files by the code of the service: each fix gives a sanitized record, in the order of
 the input, unless a setting leaves it out. Fixes that the service refuses are left out and counted.
 
--c takes the settings of a service, but not its key and topics. Without a config the mechanism is
-codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no proof: they are
-for experiments, and each record is marked.
+-c takes the settings of a service and its key_file, but not its topics. Without a config the
+mechanism is codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no
+proof: they are for experiments, and each record is marked.
 
 A key file makes a run repeatable and stays as secret as the traces. Without it the noise has a
 fresh key, which is forgotten. A seed protects nothing: anybody who guesses it takes the noise off.
@@ -70,7 +72,7 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
-	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
+	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"; default: the config's key_file")
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",
@@ -92,6 +94,12 @@ func (f *sanitizeFlags) run(
 	}
 	settings.Brief = f.report == ""
 	seeded := flags.Changed("seed")
+	if f.keyFile == "" && !seeded && f.serviceKey != "" {
+		f.keyFile = f.serviceKey
+		fmt.Fprintf(std.Err, "WARNING: the noise has the key of the service, %s. The account of ε "+
+			"here is a second one, beside the service's: what both release of one user adds up, "+
+			"except for the same fixes under the same settings.\n", f.keyFile)
+	}
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err
 	}
@@ -165,7 +173,7 @@ func (f *sanitizeFlags) read(
 	if c.Model == "" && c.Models == "" {
 		return s, cli.Usagef("name a model: --model FILE, or -c FILE")
 	}
-	f.input.MaxAhead = time.Duration(c.MaxAhead)
+	f.input.MaxAhead, f.serviceKey = time.Duration(c.MaxAhead), c.KeyFile
 	bar := cli.NewProgress(log, nil)
 	bar.Phase("reading the model", nil)
 	model, err := c.Chosen()

@@ -30,11 +30,11 @@ the raw topic must still hold them, and settings and key must be those of then. 
 older than an erasure brings the person back: erase again before you start the service. Prove the
 result with "geodither state verify".
 
-With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has
-copied the topics, or in place of one that was made again. topics.changelog names the copy, which
-must be whole. TIME says at which raw records the service goes on: a time, earliest, or committed (the
-group's offset). Stop the old service with SIGTERM and let the mirror finish first: two at a
-time give each user two budgets, and no command can see that.`,
+With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has copied
+the topics, or in place of one that was made again. topics.changelog names the copy, which must be
+whole. TIME says at which raw records the service goes on: a time, earliest, or committed (the
+group's offset). Stop the old service with SIGTERM and let the mirror finish first: two at a time
+give each user two budgets, and no command can see that.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
   geodither state verify -c geodither.yml

@@ -22,16 +22,16 @@ func newStateReset(std cli.Streams) *cobra.Command {
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
 		Long: `Remove the local state folder. The next start restores it from the changelog, so the command first
-checks that the changelog has everything that the folder has. --accept=lost-account removes the folder
-without that check, and with it what each user has spent.
+checks that the changelog has everything that the folder has. --accept=lost-account removes the
+folder without that check, and with it what each user has spent.
 
 --everything also removes the group's offsets and all states in the changelog, so that processing
 starts again at the first raw record. That releases every fix that the topic still holds a second
 time: with the same key, settings and records the releases are the same, and otherwise they cost
 their ε again. If the topic has lost its first records, use a new key, or noise may be used twice.
-This cannot be undone, so it needs --accept=second-release, and every instance stopped. Remove the folders of
-other instances with --accept=lost-account before their next start. To release a range once more beside
-what is there, use "geodither replay".`,
+This cannot be undone, so it needs --accept=second-release, and every instance stopped. Remove the
+folders of other instances with --accept=lost-account before their next start. To release a range
+once more beside what is there, use "geodither replay".`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
   geodither state reset -c geodither.yml --everything --accept=second-release --dry-run`,
 		Args: cli.NoArgs,
