@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 type auditFlags struct {
@@ -56,6 +57,7 @@ With -c the settings are those of a service, whose key is not read.`,
 	}
 	flags := cmd.Flags()
 	f.settings.Register(flags, "codebook or lattice")
+	cli.Values(cmd, "mechanism", law.Codebook, law.Lattice)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws,

@@ -76,6 +76,8 @@ your eyes only, unless the data are open.`,
 	flags.BoolVar(&f.quick, "quick", false,
 		"few users, runs and parameters: a first look, with wide bands")
 	flags.Lookup("experiment").DefValue = "all"
+	cli.Values(cmd, "experiment", append(experiment.Names(), "all")...)
+	cli.Values(cmd, "also", experiment.Alsos()...)
 	cli.Required(cmd, "out")
 	return cmd
 }

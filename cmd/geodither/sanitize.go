@@ -70,6 +70,7 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
 	f.input.RegisterColumns(flags)
 	f.settings.Register(flags, "codebook, lattice, pim, knorm, laplace or laplace-tight")
 	f.settings.RegisterInterval(flags)
+	cli.Values(cmd, "mechanism", "codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"; default: the config's key_file")

@@ -77,6 +77,7 @@ config adds those of "geodither counts serve". "doctor", "state verify" and "era
 }
 
 func newTopicsCreate(std cli.Streams) *cobra.Command {
+	var asJSON bool
 	create := &cobra.Command{
 		Use:   "create -c FILE",
 		Short: "Make those of the service's topics that are missing",
@@ -107,16 +108,20 @@ an error if the service could not use it.`,
 				return err
 			}
 			sizes, err := makeTopics(cmd.Context(), all, connection)
-			for _, size := range sizes {
-				if err == nil {
-					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic,
-						size.Partitions)
-				}
-			}
-			return err
+			return show(std.Out, sizes, err, asJSON, printSizes)
 		},
 	}
+	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
 	return create
+}
+
+func printSizes(out io.Writer, sizes []topics.Size) (err error) {
+	for _, size := range sizes {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s: %d partitions\n", size.Topic, size.Partitions)
+		}
+	}
+	return err
 }
 
 // clustersOf returns the places of a config's services, each after that whose output it reads.

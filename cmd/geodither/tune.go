@@ -77,6 +77,7 @@ you get the report alone.`,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
 	flags.DurationVar(&o.Step, "step", 0, "`DURATION` of a step; default: by how often fixes come")
 	flags.StringVar(&o.Mechanism, "mechanism", law.Codebook, "`NAME`: codebook or lattice")
+	cli.Values(cmd, "mechanism", law.Codebook, law.Lattice)
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")
 	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,

@@ -253,7 +253,7 @@ func TestHelp(t *testing.T) {
 // TestFlags: a command has at most 15 flags, and all have at most flagsAtMost, without --help.
 // A new one replaces another, or shows that nothing else can say it: a config, a pipe, a default.
 func TestFlags(t *testing.T) {
-	const each, flagsAtMost = 15, 170
+	const each, flagsAtMost = 15, 150
 	all := 0
 	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
 		cmd.InitDefaultVersionFlag()
