@@ -22,7 +22,7 @@ type aggregateFlags struct {
 
 	window   time.Duration
 	zone     string // side, or a file of polygons
-	from, to string // times
+	from, to cli.When
 	out      string
 }
 
@@ -56,6 +56,7 @@ does not bridge. If the service has changed its model, give all versions.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
+			f.settings.Path = cli.Config(cmd, len(f.paths) == 0 || len(f.models) == 0)
 			options, err := f.options(cmd.Flags())
 			if err != nil {
 				return err
@@ -70,19 +71,18 @@ does not bridge. If the service has changed its model, give all versions.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON "+
 		"lines, plain or gzip; repeatable; - is standard input")
-	f.settings.RegisterConfig(flags, "models, topic, release")
 	flags.StringArrayVar(&f.models, "model", nil,
 		"model `FILE` of the releases; repeatable, for several versions")
 	flags.DurationVar(&f.window, "window", 15*time.Minute,
-		"length of a window, a multiple of the model's step")
+		"`DURATION` of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "",
 		"`LENGTH` of a zone's side, such as 1km, rounded to whole cells, or GeoJSON file of "+
 			"polygons with the property name: a cell belongs to the one that holds its middle; "+
 			"default: one cell")
-	flags.StringVar(&f.from, "from", "",
-		"`TIME` at which the first window starts at the earliest; older records are followed only")
-	flags.StringVar(&f.to, "to", "",
-		"`TIME` at which the last window ends at the latest; later records are not read")
+	flags.Var(&f.from, "from",
+		"`TIME` or day at which the first window starts at the earliest; older records are followed only")
+	flags.Var(&f.to, "to",
+		"`TIME` or day at which the last window ends at the latest; later records are not read")
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv, .ndjson, .geojson or .parquet; - is CSV on standard output")
 	return cmd
@@ -124,15 +124,9 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 		return o, cli.Usage(err)
 	}
 	o.Zones, o.ZoneOf = o.zones.Count(), o.zones.Of
-	if o.FromMS, err = cli.ParseTime("from", f.from); err != nil {
-		return o, err
-	}
-	if o.BeforeMS, err = cli.ParseTime("to", f.to); err != nil {
-		return o, err
-	}
-	if f.from != "" && f.to != "" && o.FromMS >= o.BeforeMS {
-		return o, cli.Usagef(
-			"--from is not before --to: there is no window between them")
+	o.FromMS, o.BeforeMS = f.from.UnixMilli(), f.to.UnixMilli()
+	if o.FromMS != 0 && o.BeforeMS != 0 && o.FromMS >= o.BeforeMS {
+		return o, cli.EmptyRange(f.from.String(), f.to.String())
 	}
 	return o, nil
 }

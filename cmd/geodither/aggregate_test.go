@@ -383,7 +383,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{
 			"under the model", "add its file with --model",
 		}},
-		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{
+		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitFailed, []string{
 			"gone.yml",
 		}},
 		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml",
@@ -391,12 +391,12 @@ func TestAggregateRefuses(t *testing.T) {
 			"models:", "schedule.yml",
 		}},
 		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{
-			"--from", "write 2026-11-21T08:00:00Z",
+			"--from", "2026-11-21T08:00:00Z, or a day",
 		}},
 		{
 			args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"),
 			cli.ExitUsage,
-			[]string{"--from is not before --to"},
+			[]string{"is an empty range"},
 		},
 	} {
 		t.Run(strings.Join(c.args[1:], " "), func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 type auditFlags struct {
@@ -55,7 +56,8 @@ With -c the settings are those of a service, whose key is not read.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
-	f.settings.Register(flags, "model, release, publish, input", "codebook or lattice")
+	f.settings.Register(flags, "codebook or lattice")
+	cli.Values(cmd, "mechanism", law.Codebook, law.Lattice)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws,
@@ -69,6 +71,7 @@ func (f *auditFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	if err := audit.ValidateDraws(f.draws); err != nil {
 		return cli.Usage(err)
 	}
+	f.settings.Path = cli.Config(cmd, f.model == "")
 	service, err := f.service(cmd.Flags())
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func TestAuditUsage(t *testing.T) {
 	}{
 		{[]string{"audit"}, cli.ExitUsage, []string{"-c", "--model"}},
 		{[]string{"audit", "--model", model}, cli.ExitUsage, []string{"epsilon"}},
-		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{
+		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitFailed, []string{
 			"gone.yml",
 		}},
 		{auditArgs(model, "--draws", "10"), cli.ExitUsage, []string{"10 is too few"}},
@@ -200,11 +200,12 @@ func TestAuditIsInterrupted(t *testing.T) {
 	var out, log shared
 	code := run(ctx, auditArgs(model, "--draws", "1e12"),
 		cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
-	if code != cli.ExitFailed || log.String() != "geodither: interrupted\n" || out.String() != "" {
+	if code != cli.ExitInterrupted || log.String() != "geodither: interrupted\n" ||
+		out.String() != "" {
 		t.Errorf("exit %d, %q, %q", code, &log, &out)
 	}
 	b := start(t, strings.NewReader(""), auditArgs(model, "--draws", "1e12")...)
-	if code := b.stop(t); code != cli.ExitFailed ||
+	if code := b.stop(t); code != cli.ExitInterrupted ||
 		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}

@@ -20,6 +20,9 @@ service's changelog with every user's account of ε too.`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Port < 0 || o.Port > 65535 {
+				return cli.Usagef("--port %d: choose 1 to 65535, or 0", o.Port)
+			}
 			broker, err := devbroker.Start(o)
 			if err != nil {
 				return err

@@ -23,14 +23,7 @@ func newConfig(std cli.Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		onConfig(&cobra.Command{
-			Use:   "lint -c FILE",
-			Short: "Check a config by its text and its files, without a broker",
-			Long: `Check a config as "geodither run" does before it connects, and warn of settings
-that are seldom meant. Files and variables that are not here are not checked: a config can be
-checked where the service does not run. The exit code is 2 if the service would not start with it.`,
-			Example: "  geodither config lint -c geodither.yml",
-		}, func(_ context.Context, path string) error { return lint(std.Out, path) }),
+		newConfigLint(std),
 		onConfig(&cobra.Command{
 			Use:   "show -c FILE",
 			Short: "Print a config with all defaults in it",
@@ -70,6 +63,7 @@ one for an environment, which is one of
   ` + strings.Join(deploy.Environments(), ", "),
 			Example: `  geodither config example > geodither.yml
   geodither config example msk > geodither.yml`,
+			ValidArgs: deploy.Environments(),
 			Args: func(_ *cobra.Command, args []string) error {
 				if len(args) > 1 {
 					return cli.Usagef("name one environment at most, not %q", args)
@@ -97,26 +91,51 @@ one for an environment, which is one of
 func onConfig(
 	cmd *cobra.Command, do func(ctx context.Context, path string) error,
 ) *cobra.Command {
-	var path string
 	cmd.Args = cli.NoArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), path) }
-	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	cli.Required(cmd, "config")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		path, err := cli.NeedConfig(cmd)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), path)
+	}
 	return cmd
 }
 
-// lint prints the warnings, if there are no errors, which are to be mended first.
-func lint(out io.Writer, path string) error {
-	_, warnings, err := config.Lint(path)
-	if err != nil {
-		return err
-	}
-	for _, text := range warnings {
+func newConfigLint(std cli.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := onConfig(&cobra.Command{
+		Use:   "lint -c FILE",
+		Short: "Check a config by its text and its files, without a broker",
+		Long: `Check a config as "geodither run" does before it connects, and warn of settings
+that are seldom meant. Files and variables that are not here are not checked: a config can be
+checked where the service does not run. The exit code is 2 if the service would not start with it.`,
+		Example: "  geodither config lint -c geodither.yml",
+	}, func(_ context.Context, path string) error {
+		_, warnings, err := config.Lint(path)
+		if err != nil {
+			return err // the errors are to be mended first
+		}
+		return show(std.Out, linted{path, append([]string{}, warnings...)},
+			nil, asJSON, func(out io.Writer, l linted) error { return l.print(out) })
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// linted are the warnings of a config without errors.
+type linted struct {
+	Config   string   `json:"config"`
+	Warnings []string `json:"warnings"`
+}
+
+func (l linted) print(out io.Writer) error {
+	for _, text := range l.Warnings {
 		if _, err := fmt.Fprintf(out, "warning  %s\n", text); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "ok       %s: no errors, %s\n", path,
-		cli.Quantity(int64(len(warnings)), "warning"))
+	_, err := fmt.Fprintf(out, "ok       %s: no errors, %s\n", l.Config,
+		cli.Quantity(int64(len(l.Warnings)), "warning"))
 	return err
 }

@@ -230,7 +230,8 @@ func TestReleaseDefaults(t *testing.T) {
 	} {
 		var f config.Flags
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.Register(flags, "release", "codebook or lattice")
+		flags.StringVarP(&f.Path, "config", "c", "", "")
+		f.Register(flags, "codebook or lattice")
 		if err := flags.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
@@ -498,7 +499,14 @@ func TestWrongConfig(t *testing.T) {
 				t.Fatal("the config was not changed")
 			}
 			r := call(t, "run", "-c", write(t, dir, "wrong.yml", text))
-			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
+			code := cli.ExitUsage
+			if slices.Contains([]string{ // the config is right, and something is not there
+				"model missing", "no key", "key missing", "a key that is a folder",
+				"an authority missing",
+			}, c.name) {
+				code = cli.ExitFailed
+			}
+			requireMessage(t, r, code, append(c.words, "wrong.yml")...)
 			if strings.Contains(r.err, "hunter2") {
 				t.Errorf("%q has what may be a secret", r.err)
 			}
@@ -508,9 +516,9 @@ func TestWrongConfig(t *testing.T) {
 			}
 		})
 	}
-	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitUsage,
+	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitFailed,
 		"gone.yml", "geodither config example")
-	requireMessage(t, call(t, "run", "-c", dir), cli.ExitUsage, dir)
+	requireMessage(t, call(t, "run", "-c", dir), cli.ExitFailed, dir)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("a wrong config made a state folder")
 	}

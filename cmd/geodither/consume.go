@@ -18,85 +18,111 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+type consumeFlags struct {
+	from                  config.TopicFlags
+	out, format           string
+	user                  string
+	limit                 int
+	follow, fromEnd, dead bool
+}
+
 func newConsume(std cli.Streams) *cobra.Command {
-	var (
-		from    config.TopicFlags
-		format  string
-		follow  bool
-		fromEnd bool
-		dead    bool
-	)
+	var f consumeFlags
 	cmd := &cobra.Command{
 		Use:   "consume {-c FILE | --topic TOPIC}",
 		Short: "Read a sanitized topic as JSON lines, CSV, GeoJSON or Parquet",
 		Long: `Read the committed records of a sanitized topic as JSON lines, CSV, a GeoJSON FeatureCollection or
 one GeoParquet file. All have the names of the schema, and times as RFC 3339 text. Records come in
 order within a user. The command ends at the end that the topic had when it started, or with
---follow at Ctrl-C.
+--follow at Ctrl-C. A file appears when it is complete.
 
 With --dead-letters it reads the dead letters: where each refused raw record lies and why it was
 refused. A refused record's content is not in it.`,
-		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
-  geodither consume -c geodither.yml --format parquet > sanitized.parquet
+		Example: `  geodither consume -c geodither.yml --out sanitized.parquet
+  geodither consume --topic fleet.sanitized --user bus-7 --limit 10
   geodither consume -c geodither.yml --follow --from-end
-  geodither consume -c geodither.yml --format geojson > sanitized.geojson
   geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			topic, err := from.Sanitized(cmd.Flags())
-			if dead {
-				topic, err = from.DeadLetters(cmd.Flags())
-			}
-			if err != nil {
-				return err
-			}
-			codec, err := schemas.NewCodec(topic.Encoding)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			buffered := bufio.NewWriter(std.Out)
-			newPrinter := files.NewPrinter // one alone: it may begin with a header
-			if dead {
-				newPrinter = files.NewLetterPrinter
-			}
-			printer, err := newPrinter(format, buffered, std.Err, codec)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			client, err := topic.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			source := topics.Tail{
-				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
-				Made: topic.Made,
-			}
-			printed, err := consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
-			if err == nil && printed == 0 {
-				if why := source.Waiting(cmd.Context()); why != "" && !follow {
-					fmt.Fprintln(std.Err, why)
-				}
-				fmt.Fprintln(std.Err, noneConsumed(topic.Name, dead, fromEnd))
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
-	from.Register(flags, "sanitized topic")
-	flags.StringVar(&format, "format", "json", "json (one object a line), csv, geojson or parquet")
-	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
-	flags.BoolVar(&fromEnd, "from-end", false, "start at the end instead of the beginning")
-	flags.BoolVar(&dead, "dead-letters", false, "read the dead letters")
+	f.from.Register(flags)
+	flags.StringVar(&f.out, "out", "-",
+		"`FILE` to write: .csv, .ndjson, .geojson or .parquet; - is standard output")
+	flags.StringVar(&f.format, "format", "",
+		"`NAME`: json (one object a line), csv, geojson or parquet; default: by the ending of "+
+			"--out, and json on standard output")
+	flags.StringVar(&f.user, "user", "", "read the records of this user `ID` alone")
+	flags.IntVar(&f.limit, "limit", 0, "`NUMBER` of records to read at most; 0: all")
+	flags.BoolVar(&f.follow, "follow", false, "go on reading until Ctrl-C")
+	flags.BoolVar(&f.fromEnd, "from-end", false, "start at the end instead of the beginning")
+	flags.BoolVar(&f.dead, "dead-letters", false, "read the dead letters")
+	cli.Values(cmd, "format", "json", "csv", "geojson", "parquet")
 	return cmd
 }
 
-// noneConsumed says that there was no record, which the output may not show.
-func noneConsumed(topic string, dead, fromEnd bool) string {
+func (f *consumeFlags) run(cmd *cobra.Command, std cli.Streams) error {
+	if err := f.complete(std.Out); err != nil {
+		return err
+	}
+	topic, err := f.from.Sanitized(cmd)
+	if f.dead {
+		topic, err = f.from.DeadLetters(cmd)
+	}
+	if err != nil {
+		return err
+	}
+	codec, err := schemas.NewCodec(topic.Encoding)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	file, err := files.CreateOrStdout(f.out, std.Out)
+	if err != nil {
+		return err
+	}
+	source := topics.Tail{Topic: topic.Name, FromEnd: f.fromEnd, Follow: f.follow, Made: topic.Made}
+	printed, err := f.read(cmd.Context(), topic, &source, codec, file, std.Err)
+	if err != nil {
+		return errors.Join(err, file.Discard())
+	}
+	if printed == 0 {
+		if why := source.Waiting(cmd.Context()); why != "" && !f.follow {
+			fmt.Fprintln(std.Err, why)
+		}
+		fmt.Fprintln(std.Err, f.noneConsumed(topic.Name))
+	}
+	return file.Close()
+}
+
+// complete refuses what cannot be written, and chooses the format.
+func (f *consumeFlags) complete(stdout io.Writer) (err error) {
 	switch {
-	case dead && fromEnd:
+	case f.limit < 0:
+		return cli.Usagef("--limit must not be negative")
+	case f.user != "" && f.dead:
+		return cli.Usagef("--user: dead letters name no user")
+	case f.format == "" && f.out == "-":
+		f.format = "json"
+	case f.format == "":
+		if f.format, err = files.FormatOf(f.out); err != nil {
+			return err
+		}
+	}
+	if _, terminal := cli.Terminal(stdout); terminal && f.out == "-" && f.format == "parquet" {
+		return cli.Usagef("a terminal cannot show Parquet: write it with --out FILE.parquet")
+	}
+	return nil
+}
+
+// noneConsumed says that there was no record, which the output may not show.
+func (f *consumeFlags) noneConsumed(topic string) string {
+	switch {
+	case f.dead && f.fromEnd:
 		return "there are no new dead letters in " + topic
-	case dead:
+	case f.dead:
 		return "there are no dead letters in " + topic
+	case f.user != "":
+		return "there is no record of this user in " + topic
 	}
 	return "no record of " + topic + " is committed yet: is what writes it running? " +
 		"--follow waits for some"
@@ -105,13 +131,28 @@ func noneConsumed(topic string, dead, fromEnd bool) string {
 // quietFor is how long --follow waits for a first record before it says what it waits for.
 const quietFor = 3 * time.Second
 
-// consumeTopic prints a topic's records, and returns how many it printed. It leaves complete output
-// behind, also when it is interrupted, and none if it fails before the first record: a header alone
-// would look like an empty topic.
-func consumeTopic(
-	ctx context.Context, source topics.Tail, printer files.Printer, buffered *bufio.Writer,
-	log io.Writer,
+// errEnough ends the reading at the limit.
+var errEnough = errors.New("that is as many as were asked for")
+
+// read prints a topic's records, and returns how many it printed. It leaves complete output behind,
+// also when it is interrupted, and none if it fails before the first record: a header alone would
+// look like an empty topic.
+func (f *consumeFlags) read(
+	ctx context.Context, topic config.Topic, source *topics.Tail, codec *schemas.Codec,
+	out *files.File, log io.Writer,
 ) (printed int, err error) {
+	buffered := bufio.NewWriter(out) // beside the file's own: it can still be thrown away
+	newPrinter := files.NewPrinter   // one alone: it may begin with a header
+	if f.dead {
+		newPrinter = files.NewLetterPrinter
+	}
+	printer, err := newPrinter(f.format, buffered, log, codec)
+	if err != nil {
+		return 0, cli.Usage(err)
+	}
+	if source.Client, err = topic.Connect(ctx); err != nil {
+		return 0, err
+	}
 	quiet := time.AfterFunc(quietFor, func() {
 		if why := source.Waiting(ctx); why != "" && source.Follow {
 			fmt.Fprintf(log, "waiting: %s\n", why)
@@ -120,15 +161,28 @@ func consumeTopic(
 	defer quiet.Stop()
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		quiet.Stop()
+		if f.user != "" {
+			// A value that cannot be decoded is the printer's to explain.
+			record, err := codec.DecodeSanitized(r.Value)
+			if err == nil && record.UserID != f.user {
+				return nil
+			}
+		}
 		if err := printer.Print(r.Value); err != nil {
 			return err
 		}
 		printed++
+		if printed == f.limit {
+			return errEnough
+		}
 		if source.Follow {
-			return buffered.Flush()
+			return errors.Join(buffered.Flush(), out.Flush())
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	if err != nil && printed == 0 && ctx.Err() == nil {
 		return 0, err
 	}

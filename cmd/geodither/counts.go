@@ -36,7 +36,7 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts --from DAY --to DAY [--epsilon E --per-day N] PATH...",
+		Use:   "counts [-c FILE] --from DAY --to DAY [--epsilon E --per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
 the command belongs to the trusted side. All that one user does in a day changes the odds of
@@ -46,7 +46,7 @@ the same day.
 A user counts once in each window, in at most --per-day windows of a day. Every zone of every
 window is published, with an interval that holds its count in 90 % and an estimate for maps.
 Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
-to this fleet.
+to this fleet. -c takes the section counts of a config, and the map that --zone divides.
 
 A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
 was published. Other counts of a published window are then refused. Without a key file a second run
@@ -59,6 +59,7 @@ The service that counts a raw topic is "geodither counts serve".`,
     --out counts.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.config.Path = cli.Config(cmd, false)
 			request, err := f.request(cmd.Flags())
 			if err != nil {
 				return err
@@ -76,13 +77,12 @@ The service that counts a raw topic is "geodither counts serve".`,
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.config.RegisterConfig(flags, "the section counts, and the map that --zone divides")
 	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")
 	flags.StringVar(&f.to, "to", "", "last `DAY`, which is published too")
 	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
 		"time `ZONE` of the days, an IANA name")
 	flags.DurationVar(&f.section.Window, "window", time.Hour,
-		"length of a window, which divides a day")
+		"`DURATION` of a window, which divides a day")
 	flags.StringVar(&f.section.Zone, "zone", "",
 		"`LENGTH` of the side of square zones, such as 1km, or GeoJSON file of polygons with the "+
 			"property name")
@@ -183,10 +183,7 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 }
 
 func newCountsServe(std cli.Streams) *cobra.Command {
-	var (
-		path   string
-		accept []string
-	)
+	var accept acceptances
 	cmd := &cobra.Command{
 		Use:   "serve -c FILE",
 		Short: "Count as a service: raw topic in, topics.counts out",
@@ -202,27 +199,26 @@ so that no day overlaps one that was counted.`,
 		Example: "  geodither counts serve -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			return serveCounts(cmd.Context(), path, accept, std)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	flags.StringSliceVar(&accept, "accept", nil, "for one start: refused goes on where nearly all "+
-		"of the first raw records would be refused (`NAME`)")
-	cli.Required(cmd, "config")
+	accept = acceptFlag(cmd, "for one start go on, by `NAME`: refused, where nearly all of the first "+
+		"raw records would be refused", "refused")
 	return cmd
 }
 
 // serveCounts runs an instance of the two services that count, until the context ends or one of
 // them fails.
-func serveCounts(ctx context.Context, path string, accept []string, std cli.Streams) error {
+func serveCounts(ctx context.Context, path string, accept acceptances, std cli.Streams) error {
 	n, file, err := config.ReadCounting(path)
 	if err != nil {
 		return err
 	}
-	if err := (acceptances{"refused": &n.Windows.AcceptRefused}).accept(accept); err != nil {
-		return err
-	}
+	n.Windows.AcceptRefused = accept["refused"]
 	log, err := file.Log.Logger(std.Err)
 	if err != nil {
 		return config.Error(path, err)

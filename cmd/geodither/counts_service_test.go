@@ -102,8 +102,12 @@ http: {listen: "127.0.0.1:0"}
 		{"key_file: noise.key\n", "", "key_file"},
 		{"first: ", "first: on ", "counts.first"},
 	} {
+		code := cli.ExitUsage
+		if c.words == "key_file" { // it is right, and the key is missing
+			code = cli.ExitFailed
+		}
 		wrong := write(t, dir, "wrong.yml", strings.Replace(read(t, config), c.before, c.after, 1))
-		requireMessage(t, call(t, "counts", "serve", "-c", wrong), cli.ExitUsage, c.words)
+		requireMessage(t, call(t, "counts", "serve", "-c", wrong), code, c.words)
 	}
 }
 
@@ -141,7 +145,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	steps := [][]servicetest.Line{nil, {{Key: string(kept)}}} // in the second the day is closed
 	for i := range 3 {
 		var r erase.Receipt
-		out := succeed(t, "erase", "-c", config, "--user", user).out
+		out := succeed(t, "erase", "-c", config, "--user", user, "--receipt", "-").out
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +195,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	for p, lines := range [][]servicetest.Line{{left}, {gone, left}} {
 		w.WriteMarked(t, changelog, int32(p), later, lines...)
 		var r erase.Receipt
-		out := succeed(t, "erase", "-c", config, "--user", other).out
+		out := succeed(t, "erase", "-c", config, "--user", other, "--receipt", "-").out
 		line := strings.Split(out, "\n")[p]
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)

@@ -26,12 +26,13 @@ type demoFlags struct {
 func newDemo(std cli.Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [-c FILE]",
 		Short: "See the whole pipeline at work on a sample fleet, with nothing else installed",
 		Long: `Start an embedded broker, train a model from the shipped sample (eight Liverpool buses), feed the
 sample in faster than it happened, sanitize it and show what comes out. A web page takes releases
 apart, with the truth beside: all of it is open data or simulated. The model is trained on the
-traces it is then used for, so errors are smaller than on new ones.
+traces it is then used for, so errors are smaller than on new ones. -c takes the section release of
+a config.
 
 Contains public sector information licensed under the Open Government Licence v3.0.`,
 		Example: `  geodither demo
@@ -39,6 +40,7 @@ Contains public sector information licensed under the Open Government Licence v3
   geodither demo --vehicles 1000`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.settings.Path = cli.Config(cmd, false)
 			return f.run(cmd.Context(), cmd.Flags(), std)
 		},
 	}
@@ -48,7 +50,6 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
 	flags.IntVar(&f.vehicles, "vehicles", 0,
 		"add this many simulated vehicles that move by the model")
-	f.settings.RegisterConfig(flags, "release")
 	return cmd
 }
 

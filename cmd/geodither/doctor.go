@@ -22,10 +22,7 @@ import (
 )
 
 func newDoctor(std cli.Streams) *cobra.Command {
-	var (
-		config string
-		asJSON bool
-	)
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "doctor -c FILE",
 		Short: "Check a config, its model and key, the brokers and topics, and what " +
@@ -40,6 +37,10 @@ the service or keep it from publishing.`,
   geodither doctor -c geodither.yml --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			ctx, bar := cmd.Context(), cli.NewProgress(std.Err, nil)
 			defer bar.Done()
 			d := checkup{findings: []doctor.Finding{}, tracks: std.Tracks, bar: bar}
@@ -49,7 +50,7 @@ the service or keep it from publishing.`,
 			}
 			// A model may be large, and the doctor changes nothing that could stay half done.
 			if err := cli.Interruptibly(ctx, func() error {
-				d.examine(ctx, config, bar)
+				d.examine(ctx, path, bar)
 				return ctx.Err()
 			}); err != nil {
 				d.leave()
@@ -66,9 +67,7 @@ the service or keep it from publishing.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cli.Required(cmd, "config")
 	return cmd
 }
 
@@ -96,7 +95,10 @@ func (d *checkup) tell(f doctor.Finding) {
 	d.findings = append(d.findings, f)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.out == nil || d.over() {
+	// What could not be looked at because of a failure would hide that failure: the error at the end
+	// has their number, and --json has all.
+	if d.out == nil || d.over() ||
+		f.Level == doctor.Unchecked && strings.HasPrefix(f.Detail, "not checked, because") {
 		return
 	}
 	d.bar.Done()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,14 +18,18 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
 
+type eraseFlags struct {
+	user, users string
+	receipt     string
+	reset, dry  bool
+}
+
 func newErase(std cli.Streams) *cobra.Command {
-	var (
-		path, user, users string
-		reset             bool
-	)
+	var f eraseFlags
 	cmd := &cobra.Command{
 		Use:   "erase -c FILE {--user ID | --users FILE}",
 		Short: "Erase what a service has stored of a person, with a receipt",
@@ -47,53 +52,108 @@ what remains where, in codes that deploy/PRIVACY.md explains.
 
 Exit code 1 means that somebody is not erased yet, or that nothing is stored of somebody. The
 message names such people by their place in the list.`,
-		Example: `  geodither erase -c geodither.yml --user bus-7 > receipt.json
-  geodither erase -c geodither.yml --users - < people.txt`,
+		Example: `  geodither erase -c geodither.yml --user bus-7 --receipt receipt.json
+  geodither erase -c geodither.yml --users - --dry-run < people.txt`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := whom(cmd, std.In, user, users)
-			if err != nil {
-				return err
-			}
-			file, err := config.Read(path)
-			if err != nil {
-				return err
-			}
-			if file.CountsAlone() {
-				if reset {
-					return cli.Usagef("--reset-budget: counts alone keep no account of ε; leave " +
-						"it out")
-				}
-				result, err := eraseCounted(cmd.Context(), path, file, list, std)
-				return errors.Join(writeReceipts(std.Out, result.Receipts), err,
-					unknown(result, len(list)))
-			}
-			options, err := loadService(cmd.Context(), path, std)
-			if err != nil {
-				return err
-			}
-			counted, err := countedBy(path, file, options)
-			if err != nil {
-				return err
-			}
-			result, err := erase.Run(cmd.Context(), erase.Options{
-				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Counted: counted, Users: list, ResetBudget: reset,
-				MaxBatchBytes: options.MaxBatchBytes, Logger: options.Logger,
-			})
-			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
-				unknown(result, len(list)))
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of "+
+	flags.StringVar(&f.user, "user", "", "`ID` of the person in the raw records; other users of "+
 		"this machine can see it while the command works")
-	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
-	flags.BoolVar(&reset, "reset-budget", false,
+	flags.StringVar(&f.users, "users", "", "`FILE` with an id on each line, - for standard input")
+	flags.StringVar(&f.receipt, "receipt", "",
+		"`FILE` for the receipt, for its owner only; - is standard output")
+	flags.BoolVar(&f.reset, "reset-budget", false,
 		"also drop the account: who comes back starts at Σε = 0")
-	cli.Required(cmd, "config")
+	flags.BoolVar(&f.dry, "dry-run", false,
+		"only say of how many people something is stored; counts are not looked at")
 	return cmd
+}
+
+func (f *eraseFlags) run(cmd *cobra.Command, std cli.Streams) error {
+	path, err := cli.NeedConfig(cmd)
+	if err != nil {
+		return err
+	}
+	list, err := whom(cmd, std.In, f.user, f.users)
+	if err != nil {
+		return err
+	}
+	file, err := config.Read(path)
+	if err != nil {
+		return err
+	}
+	var result erase.Result
+	if file.CountsAlone() {
+		if f.reset {
+			return cli.Usagef("--reset-budget: counts alone keep no account of ε; leave it out")
+		}
+		result, err = f.eraseCounted(cmd.Context(), path, file, list, std)
+		return f.answer(result, len(list), err, std)
+	}
+	options, err := loadService(cmd, std)
+	if err != nil {
+		return err
+	}
+	counted, err := countedBy(path, file, options)
+	if err != nil {
+		return err
+	}
+	result, err = erase.Run(cmd.Context(), erase.Options{
+		Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
+		Counted: counted, Users: list, ResetBudget: f.reset, DryRun: f.dry,
+		MaxBatchBytes: options.MaxBatchBytes, Logger: options.Logger,
+	})
+	return f.answer(result, len(list), err, std)
+}
+
+// answer writes the receipt, and says in words what was done. Its error is that of the erasure, or
+// of people of whom nothing is stored.
+func (f *eraseFlags) answer(result erase.Result, of int, err error, std cli.Streams) error {
+	words := std.Out
+	switch f.receipt {
+	case "":
+	case "-":
+		words = std.Err
+		err = errors.Join(err, writeReceipts(std.Out, result.Receipts))
+	default:
+		var text bytes.Buffer
+		err = errors.Join(err, writeReceipts(&text, result.Receipts),
+			files.WriteSecret(f.receipt, text.Bytes()))
+	}
+	people, kept, disk := map[string]bool{}, 0, time.Time{}
+	for _, r := range result.Receipts {
+		people[r.Subject] = true
+		if r.Account.Kept {
+			kept++
+		}
+		if r.GoneBy != nil && r.GoneBy.After(disk) {
+			disk = *r.GoneBy
+		}
+	}
+	switch {
+	case f.dry && result.Stored > 0:
+		fmt.Fprintf(words, "would erase %d of %s\n", result.Stored, peopleIn(of))
+	case len(people) > 0:
+		fmt.Fprintf(words, "erased %d of %s; %s kept under a hash\n", len(people), peopleIn(of),
+			cli.Quantity(int64(kept), "account"))
+		if !disk.IsZero() {
+			fmt.Fprintf(words, "gone from the disks of the brokers by %s\n",
+				disk.UTC().Format(time.RFC3339))
+		}
+		if f.receipt == "" {
+			fmt.Fprintln(words, "repeat the command with --receipt FILE for a receipt")
+		}
+	}
+	return errors.Join(err, unknown(result, of))
+}
+
+// peopleIn is a number of people in words.
+func peopleIn(n int) string {
+	if n == 1 {
+		return "1 person"
+	}
+	return fmt.Sprintf("%d people", n)
 }
 
 // countedBy returns the service that counts what a config's service reads; nil where the config
@@ -111,7 +171,7 @@ func countedBy(path string, file config.File, o service.Options) (*erase.Counted
 }
 
 // eraseCounted erases users where the config has counts alone.
-func eraseCounted(
+func (f *eraseFlags) eraseCounted(
 	ctx context.Context, path string, file config.File, users []string, std cli.Streams,
 ) (erase.Result, error) {
 	n, err := file.Counting()
@@ -131,7 +191,7 @@ func eraseCounted(
 			Cluster: n.Windows.Cluster, StateDir: n.Windows.StateDir,
 			Published: n.Totals.Topics.Sanitized, Open: n.Settings.Open(),
 		},
-		Users: users, MaxBatchBytes: n.Windows.MaxBatchBytes, Logger: log,
+		Users: users, DryRun: f.dry, MaxBatchBytes: n.Windows.MaxBatchBytes, Logger: log,
 	})
 }
 

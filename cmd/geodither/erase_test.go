@@ -27,10 +27,15 @@ func TestErase(t *testing.T) {
 			t.Errorf("an id is printed: %s%s", r.out, r.err)
 		}
 	}
-	r := succeed(t, append(c, "--user", "sim-000001")...)
+	r := succeed(t, append(c, "--user", "sim-000001", "--dry-run")...)
 	silent(r)
+	requireWords(t, r.out, "would erase 1 of 1 person")
+	path := filepath.Join(s.dir, "receipt.json")
+	r = succeed(t, append(c, "--user", "sim-000001", "--receipt", path)...)
+	silent(r)
+	requireWords(t, r.out, "erased 1 of 1 person; 1 account kept", "gone from the disks")
 	var receipt erase.Receipt
-	text := r.out
+	text := read(t, path)
 	if err := json.Unmarshal([]byte(text), &receipt); err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +51,9 @@ func TestErase(t *testing.T) {
 		"verified: committed output")
 
 	list := write(t, s.dir, "people.txt", "sim-000002\r\n\nnobody-1\nsim-000003\n")
-	r = call(t, append(c, "--users", list)...)
+	r = call(t, append(c, "--users", list, "--receipt", "-")...)
 	silent(r)
-	requireWords(t, r.err, "nothing is stored of 1 of 3 people (in the list: 2)")
+	requireWords(t, r.err, "nothing is stored of 1 of 3 people (in the list: 2)", "erased 2 of 3")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}

@@ -76,6 +76,8 @@ your eyes only, unless the data are open.`,
 	flags.BoolVar(&f.quick, "quick", false,
 		"few users, runs and parameters: a first look, with wide bands")
 	flags.Lookup("experiment").DefValue = "all"
+	cli.Values(cmd, "experiment", append(experiment.Names(), "all")...)
+	cli.Values(cmd, "also", experiment.Alsos()...)
 	cli.Required(cmd, "out")
 	return cmd
 }
@@ -172,6 +174,7 @@ type dataFlags struct {
 	paths           []string // NAME=PATH
 	box, cell, step []string // VALUE or NAME=VALUE
 	timestamps      []string
+	columns         cli.InputFlags // only its --columns
 }
 
 // register registers the flags.
@@ -183,9 +186,10 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.cell, "cell", nil,
 		"`LENGTH` of a cell's side, such as 340m, or NAME=340m")
 	flags.StringArrayVar(&f.step, "step", nil,
-		"time `STEP` of the model, such as 30s, or NAME=30s")
+		"`DURATION` of a step of the model, such as 30s, or NAME=30s")
 	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
 		"`NUMBER` of timestamps in a trace, or NAME=NUMBER; default 500")
+	f.columns.RegisterColumns(flags)
 }
 
 // dataSet is a data set before it is read.
@@ -194,6 +198,7 @@ type dataSet struct {
 	paths      []string
 	format     traces.Format // empty: seen from the content
 	sample     bool          // the shipped buses, instead of paths
+	columns    map[string]string
 	model      gather.Plan
 }
 
@@ -262,9 +267,13 @@ func (f *dataFlags) read() ([]dataSet, error) {
 		sets = append(sets, sampleSet())
 	}
 	for i := range sets {
+		sets[i].columns = f.columns.Columns
 		if err := f.amend(&sets[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := (traces.Options{Columns: f.columns.Columns}).Validate(); err != nil {
+		return nil, cli.Usage(err)
 	}
 	return sets, f.strangers(sets)
 }
@@ -354,7 +363,7 @@ func (s *dataSet) load(
 		return nil, err
 	}
 	into.Places = s.model.Train.EveryFix
-	paths, options, stdin := s.paths, traces.Options{Format: s.format}, std.In
+	paths, options, stdin := s.paths, traces.Options{Format: s.format, Columns: s.columns}, std.In
 	if s.sample {
 		paths, options = []string{"-"}, traces.Options{Format: traces.CSV}
 		stdin = fleet.SampleFile()

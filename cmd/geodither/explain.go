@@ -11,13 +11,18 @@ import (
 )
 
 func newExplain(std cli.Streams) *cobra.Command {
+	var names []string
+	for _, r := range deploy.Remedies() {
+		names = append(names, r.Name)
+	}
 	return &cobra.Command{
 		Use:   "explain [NAME]",
 		Short: "Say what to do about an error, by the name in brackets at its end",
 		Long: `Print what an error means and what to do about it. NAME stands in brackets at the end of the error.
 Without it, all names are listed.`,
-		Example: "  geodither explain changelog-lost",
-		Args:    cobra.MaximumNArgs(1),
+		Example:   "  geodither explain changelog-lost",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			if len(args) == 1 {
 				r, ok := deploy.RemedyOf("(" + strings.Trim(args[0], "()") + ")")

@@ -49,12 +49,13 @@ The sample contains public sector information licensed under the Open Government
   geodither explore -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.settings.Path = cli.Config(cmd, false)
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
-	f.settings.RegisterConfig(flags, "models, topic, release")
+	f.input.RegisterColumns(flags)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,

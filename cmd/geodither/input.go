@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +30,7 @@ func newInput(std cli.Streams) *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var path string
-	var keys bool
+	var keys, asJSON bool
 	test := &cobra.Command{
 		Use:   "test -c FILE MESSAGES...",
 		Short: "Print the fixes that a config reads from sample messages",
@@ -45,11 +45,16 @@ a key are not checked for it. The command fails if a fix is refused.`,
   kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
     --property print.key=true | geodither input test -c geodither.yml --keys -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			t, err := newInputTest(path, std)
 			if err != nil {
 				return err
 			}
+			t.json = asJSON
 			for _, arg := range args {
 				if err := t.file(arg, keys); err != nil {
 					return err
@@ -58,9 +63,8 @@ a key are not checked for it. The command fails if a fix is refused.`,
 			return t.finish()
 		},
 	}
-	test.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	test.Flags().BoolVar(&keys, "keys", false, "each line has the message's key and a tab first")
-	cli.Required(test, "config")
+	test.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each fix")
 	cmd.AddCommand(test)
 	return cmd
 }
@@ -72,6 +76,7 @@ type inputTest struct {
 	plain *engine.Reader // of those without one: keys are not checked
 	grid  *grid.Grid     // nil: there is no model
 	noMap string         // why
+	json  bool
 
 	messages, fixes, skipped, keyless, outside int
 	refused                                    engine.Refusals
@@ -205,6 +210,17 @@ func (t *inputTest) message(where string, key, value []byte) error {
 	})
 }
 
+// triedFix is what became of a fix: its fields, or why there are none.
+type triedFix struct {
+	Where     string   `json:"where"`
+	Skipped   string   `json:"skipped,omitempty"`
+	Refused   string   `json:"refused,omitempty"`
+	UserID    string   `json:"user_id,omitempty"`
+	Timestamp int64    `json:"timestamp,omitempty"` // milliseconds since 1970
+	Latitude  *float64 `json:"latitude,omitempty"`
+	Longitude *float64 `json:"longitude,omitempty"`
+}
+
 // fix prints what became of a fix.
 func (t *inputTest) fix(where string, value []byte, fix engine.Fix, keyless bool) error {
 	t.fixes++
@@ -212,6 +228,7 @@ func (t *inputTest) fix(where string, value []byte, fix engine.Fix, keyless bool
 		where += fmt.Sprintf(", fix %d", fix.Number)
 	}
 	what, skipped := "", t.source.WhySkipped(fix)
+	tried := triedFix{Where: where, Skipped: skipped}
 	switch {
 	case skipped != "":
 		t.skipped++
@@ -230,6 +247,17 @@ func (t *inputTest) fix(where string, value []byte, fix engine.Fix, keyless bool
 		what = fmt.Sprintf("user_id=%q timestamp=%s latitude=%v longitude=%v", fix.Raw.UserID,
 			time.UnixMilli(fix.Raw.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z"),
 			fix.Raw.Latitude, fix.Raw.Longitude) + t.place(fix.Raw)
+	}
+	if t.json {
+		switch {
+		case skipped != "":
+		case fix.Refused != nil:
+			tried.Refused = string(fix.Refused.Reason)
+		default:
+			tried.UserID, tried.Timestamp = fix.Raw.UserID, fix.Raw.Timestamp
+			tried.Latitude, tried.Longitude = &fix.Raw.Latitude, &fix.Raw.Longitude
+		}
+		return json.NewEncoder(t.std.Out).Encode(tried)
 	}
 	_, err := fmt.Fprintf(t.std.Out, "%s  %s\n", where, what)
 	return err

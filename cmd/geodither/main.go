@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -47,6 +48,7 @@ Start with:  geodither demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.WrapUsage(root)
+	cli.AddConfig(root)
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -78,13 +80,23 @@ Start with:  geodither demo`,
 }
 
 func newVersion(std cli.Streams) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, the commit, and the versions of what is released and stored",
 		Example: "  geodither version",
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := cli.ThisBuild()
+			if asJSON {
+				return json.NewEncoder(std.Out).Encode(struct {
+					cli.Build
+					Mechanism int `json:"mechanism"`
+					Codebook  int `json:"codebook"`
+					States    int `json:"states"`
+					Records   int `json:"records"`
+				}{b, mechanism.Version, law.CodebookVersion, mechanism.StateVersion, engine.RecordsVersion})
+			}
 			// What has a version of its own: a change of it is in the changelog.
 			_, err := fmt.Fprintf(std.Out, "geodither %s\ncommit %s, %s\n"+
 				"mechanism %d, codebook %d, users' states %d, sanitized records %d\n",
@@ -94,4 +106,6 @@ func newVersion(std cli.Streams) *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
 }

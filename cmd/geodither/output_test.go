@@ -25,7 +25,7 @@ func TestSanitizeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
-	if code := b.stop(t); code != cli.ExitFailed ||
+	if code := b.stop(t); code != cli.ExitInterrupted ||
 		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}

@@ -61,7 +61,7 @@ retry inside one run doubles nothing. A Kafka record's timestamp is the time of 
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.to.Register(flags, "raw topic")
+	f.to.Register(flags)
 	flags.IntVar(&f.partitions, "create", 0,
 		"make the topic with this many `PARTITIONS` if it is missing")
 	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")
@@ -74,7 +74,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if !(f.rate >= 0) || f.partitions < 0 { // so written, no NaN passes either
 		return cli.Usagef("--rate and --create must not be negative")
 	}
-	topic, err := f.to.Raw(cmd.Flags())
+	topic, err := f.to.Raw(cmd)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestProduceSimulated(t *testing.T) {
 	}
 	slow := start(t, nil, args("slow", "--steps", "1000", "--rate", "50")...)
 	eventually(t, "a record at the rate", func() bool { return end(t, broker, "slow") > 0 })
-	if code := slow.stop(t); code != cli.ExitFailed ||
+	if code := slow.stop(t); code != cli.ExitInterrupted ||
 		!strings.Contains(slow.log.String(), "interrupted") {
 		t.Errorf("a feed cut short: exit %d: %s", code, slow.log)
 	}
@@ -113,7 +113,7 @@ func TestProduceQuietSource(t *testing.T) {
 	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })
 	// The interruption may come before the broker's answer, so that what it says
 	// of the number of records is not held against it here.
-	if code := b.stop(t); code != cli.ExitFailed {
+	if code := b.stop(t); code != cli.ExitInterrupted {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
 }

@@ -14,17 +14,20 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 type replayFlags struct {
-	config  string
 	options replay.Options
 	dry     bool
 	asJSON  bool
 }
 
 func newReplay(std cli.Streams) *cobra.Command {
-	var f replayFlags
+	var (
+		f      replayFlags
+		accept acceptances
+	)
 	cmd := &cobra.Command{
 		Use:   "replay -c FILE --output-topic TOPIC",
 		Short: "Release a range of the raw topic once more, into another topic",
@@ -34,11 +37,11 @@ cost no ε.
 
 If anything else differs, or raw records are missing, this would be a second release of the same
 fixes. The command then refuses, says why and what it would cost, and goes on only with
---spend-again. The config bounds the cost: by its lifetime budget, or else by its budget, which
-start at 0 in a replay. Without a budget nothing bounds it.
+--accept=second-release. The config bounds the cost: by its lifetime budget, or else by its budget,
+which start at 0 in a replay. Without a budget nothing bounds it.
 
---from and --to are an offset, the same in each partition, or a time, compared with the Kafka
-timestamps of the raw records. Records before --from are processed for the states, and not
+--from and --to are a time, compared with the Kafka timestamps of the raw records, or an offset, the
+same in each partition. Records before --from are processed for the states, and not
 published. --dry-run prints the plan; its exit code is 1 if the replay would be refused.
 
 After an interruption, run the command again: it goes on where it was. To share the work, start it
@@ -47,26 +50,31 @@ several times, each with a state_dir of its own.`,
   geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z \
     --output-topic fleet.friday`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.options.SpendAgain = accept["second-release"]
+			return f.run(cmd, std)
+		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
 	flags.Var(&f.options.From, "from",
-		"`OFFSET` or time of the first raw record whose result is published; default: the first")
+		"`TIME`, day or offset of the first raw record whose result is published; default: the first")
 	flags.Var(&f.options.To, "to",
-		"`OFFSET` or time of the first raw record to leave out; default: the last processed")
+		"`TIME`, day or offset of the first raw record to leave out; default: after the last processed")
 	flags.StringVar(&f.options.Output, "output-topic", "",
 		"`TOPIC` to publish to; it is created if it is missing")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
-	flags.BoolVar(&f.options.SpendAgain, "spend-again", false,
-		"accept a second release of the same fixes")
-	cli.Required(cmd, "config", "output-topic")
+	accept = acceptFlag(cmd, "go on, by `NAME`: second-release, with one of the same fixes",
+		"second-release")
+	cli.Required(cmd, "output-topic")
 	return cmd
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
-	options, err := loadService(cmd.Context(), f.config, std)
+	if err := topics.CheckRange(f.options.From, f.options.To); err != nil {
+		return err
+	}
+	options, err := loadService(cmd, std)
 	if err != nil {
 		return err
 	}
@@ -87,7 +95,8 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	case err != nil:
 		return refused(err)
 	case !plan.Done:
-		return errors.New("interrupted: the same command goes on where it was")
+		fmt.Fprintln(std.Err, "the same command goes on where it was")
+		return cmd.Context().Err()
 	}
 	return f.print(std.Out, plan)
 }
@@ -111,7 +120,7 @@ func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.
 // refused says what to do about a second release.
 func refused(err error) error {
 	if errors.Is(err, replay.ErrSpend) {
-		return fmt.Errorf("%w; accept that with --spend-again", err)
+		return fmt.Errorf("%w; accept that with --accept=second-release", err)
 	}
 	return err
 }
@@ -149,7 +158,7 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 			fmt.Fprintf(out, "differs    partition %d: %s\n", p.Partition, why)
 		}
 	}
-	_, err := fmt.Fprintf(out, "release    a second one; it needs --spend-again\n"+
+	_, err := fmt.Fprintf(out, "release    a second one; it needs --accept=second-release\n"+
 		"cost       %v\n", plan.Cost)
 	return err
 }

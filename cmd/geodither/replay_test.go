@@ -139,7 +139,7 @@ func TestReplayCommand(t *testing.T) {
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
 	requireMessage(t, call(t, "replay", "-c", other, "--output-topic", output), cli.ExitFailed,
 		"second release", "settings are not those of the first release",
-		"Different: release.epsilon", "without a bound", "--spend-again")
+		"Different: release.epsilon", "without a bound", "--accept=second-release")
 	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output,
 		"--from", "yesterday"),
 		cli.ExitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")

@@ -19,10 +19,7 @@ import (
 )
 
 func newRun(std cli.Streams) *cobra.Command {
-	var (
-		path   string
-		accept []string // names of accepted
-	)
+	var accept acceptances
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run the service: raw topic in, sanitized topic out",
@@ -39,13 +36,16 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			options, file, err := config.Service(path)
 			if err != nil {
 				return err
 			}
-			if err := accepted(&options).accept(accept); err != nil {
-				return err
-			}
+			options.AcceptSettings, options.AcceptLost = accept["settings"], accept["lost-account"]
+			options.SkipLost, options.AcceptRefused = accept["lost-records"], accept["refused"]
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
@@ -62,44 +62,44 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			return serve(cmd.Context(), path, options, file.HTTP, std)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	flags.StringSliceVar(
-		&accept,
-		"accept",
-		nil,
-		"for one start go on, by `NAME`: settings, after a kill under another key, model or "+
-			"release settings; lost-account, without the changelog, every user's sum of ε at 0; "+
-			"lost-records, where raw records were lost before they were read; "+
-			"refused, where nearly all of the first raw records would be refused",
-	)
-	cli.Required(cmd, "config")
+	accept = acceptFlag(cmd, "for one start go on, by `NAME`: settings, after a kill under another "+
+		"key, model or release settings; lost-account, without the changelog, every user's sum of "+
+		"ε at 0; lost-records, where raw records were lost before they were read; refused, where "+
+		"nearly all of the first raw records would be refused",
+		"settings", "lost-account", "lost-records", "refused")
 	return cmd
 }
 
-// acceptances are what one start may go on with, by name.
-type acceptances map[string]*bool
+// acceptances say what a command may go on with, by the names that --accept takes.
+type acceptances map[string]bool
 
-// accepted are those of the service.
-func accepted(o *service.Options) acceptances {
-	return acceptances{
-		"settings": &o.AcceptSettings, "lost-account": &o.AcceptLost, "lost-records": &o.SkipLost,
-		"refused": &o.AcceptRefused,
+// acceptFlag registers --accept with the names that a command takes.
+func acceptFlag(cmd *cobra.Command, usage string, names ...string) acceptances {
+	a := acceptances{}
+	for _, name := range names {
+		a[name] = false
 	}
+	cmd.Flags().Var(a, "accept", usage)
+	cli.Values(cmd, "accept", names...)
+	return a
 }
 
-// accept turns those of some names on.
-func (a acceptances) accept(names []string) error {
-	for _, name := range names {
-		on := a[name]
-		if on == nil {
-			return cli.Usagef("--accept %s is unknown: choose of %s", name,
-				strings.Join(slices.Sorted(maps.Keys(a)), ", "))
+// Set implements [pflag.Value]: it takes names with commas.
+func (a acceptances) Set(text string) error {
+	for name := range strings.SplitSeq(text, ",") {
+		if _, known := a[name]; !known {
+			return fmt.Errorf("choose of %s", strings.Join(slices.Sorted(maps.Keys(a)), ", "))
 		}
-		*on = true
+		a[name] = true
 	}
 	return nil
 }
+
+// String returns nothing: nothing is accepted by default.
+func (a acceptances) String() string { return "" }
+
+// Type names the value in errors.
+func (a acceptances) Type() string { return "names" }
 
 // serve runs an instance of the service until the context ends. path is that of the config.
 func serve(
@@ -145,16 +145,20 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 
 // loadService reads the config of a service for a command that only looks at what
 // it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
-	options, err := loadLocal(ctx, path, std)
+func loadService(cmd *cobra.Command, std cli.Streams) (service.Options, error) {
+	options, err := loadLocal(cmd, std)
 	if err == nil {
-		_, err = options.Connection.Connect(ctx, options.Brokers)
+		_, err = options.Connection.Connect(cmd.Context(), options.Brokers)
 	}
 	return options, err
 }
 
 // loadLocal reads the config alone.
-func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
+func loadLocal(cmd *cobra.Command, std cli.Streams) (service.Options, error) {
+	path, err := cli.NeedConfig(cmd)
+	if err != nil {
+		return service.Options{}, err
+	}
 	options, _, err := loadFile(path, std)
 	return options, err
 }

@@ -29,6 +29,8 @@ type sanitizeFlags struct {
 	keyFile  string
 	seed     uint64
 	report   string
+	// serviceKey is the key_file of the config.
+	serviceKey string
 }
 
 func newSanitize(std cli.Streams) *cobra.Command {
@@ -39,9 +41,9 @@ func newSanitize(std cli.Streams) *cobra.Command {
 		Long: `Sanitize trace files by the code of the service: each fix gives a sanitized record, in the order of
 the input, unless a setting leaves it out. Fixes that the service refuses are left out and counted.
 
--c takes the settings of a service, but not its key and topics. Without a config the mechanism is
-codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no proof: they are
-for experiments, and each record is marked.
+-c takes the settings of a service and its key_file, but not its topics. Without a config the
+mechanism is codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no
+proof: they are for experiments, and each record is marked.
 
 A key file makes a run repeatable and stays as secret as the traces. Without it the noise has a
 fresh key, which is forgotten. A seed protects nothing: anybody who guesses it takes the noise off.
@@ -59,18 +61,19 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
     --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.settings.Path = cli.Config(cmd, f.model == "")
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.settings.Register(flags, "model, release, publish, input, max_ahead",
-		"codebook, lattice, pim, knorm, laplace or laplace-tight")
+	f.settings.Register(flags, "codebook, lattice, pim, knorm, laplace or laplace-tight")
 	f.settings.RegisterInterval(flags)
+	cli.Values(cmd, "mechanism", "codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
-	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
+	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"; default: the config's key_file")
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",
@@ -92,6 +95,12 @@ func (f *sanitizeFlags) run(
 	}
 	settings.Brief = f.report == ""
 	seeded := flags.Changed("seed")
+	if f.keyFile == "" && !seeded && f.serviceKey != "" {
+		f.keyFile = f.serviceKey
+		fmt.Fprintf(std.Err, "WARNING: the noise has the key of the service, %s. The account of ε "+
+			"here is a second one, beside the service's: what both release of one user adds up, "+
+			"except for the same fixes under the same settings.\n", f.keyFile)
+	}
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err
 	}
@@ -165,7 +174,7 @@ func (f *sanitizeFlags) read(
 	if c.Model == "" && c.Models == "" {
 		return s, cli.Usagef("name a model: --model FILE, or -c FILE")
 	}
-	f.input.MaxAhead = time.Duration(c.MaxAhead)
+	f.input.MaxAhead, f.serviceKey = time.Duration(c.MaxAhead), c.KeyFile
 	bar := cli.NewProgress(log, nil)
 	bar.Phase("reading the model", nil)
 	model, err := c.Chosen()

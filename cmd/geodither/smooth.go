@@ -63,13 +63,13 @@ The records name ε, δ, the mechanism and the model. Other settings come from t
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
+			f.settings.Path = cli.Config(cmd, len(f.models) == 0)
 			return f.run(cmd.Context(), cmd.Flags(), std)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON "+
 		"lines, plain or gzip; repeatable; - is standard input")
-	f.settings.RegisterConfig(flags, "models, release")
 	flags.StringArrayVar(&f.models, "model", nil,
 		"model `FILE` of the releases; repeatable, for several versions")
 	flags.StringVar(&f.lag, "lag", "",

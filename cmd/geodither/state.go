@@ -36,10 +36,7 @@ func newState(std cli.Streams) *cobra.Command {
 }
 
 func newStateVerify(std cli.Streams) *cobra.Command {
-	var (
-		path   string
-		asJSON bool
-	)
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify -c FILE",
 		Short: "Recompute everything from the raw topic and compare",
@@ -60,6 +57,10 @@ be compared. The report names offsets, never a user or a place.`,
   geodither state verify -c geodither.yml --json | jq .verified`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			bar := cli.NewProgress(std.Err, nil)
 			defer bar.Done()
 			report, err := verifyAll(cmd.Context(), path, bar, std)
@@ -78,9 +79,7 @@ be compared. The report names offsets, never a user or a place.`,
 			return verdict(report)
 		},
 	}
-	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` of the service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cli.Required(cmd, "config")
 	return cmd
 }
 

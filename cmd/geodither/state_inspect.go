@@ -15,8 +15,8 @@ import (
 
 func newStateInspect(std cli.Streams) *cobra.Command {
 	var (
-		config, user string
-		asJSON       bool
+		user   string
+		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect -c FILE [--user ID]",
@@ -42,7 +42,7 @@ describe people.`,
 			if !all && user == "" {
 				return cli.Usagef("--user must name a user")
 			}
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -56,11 +56,9 @@ describe people.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.StringVar(&user, "user", "",
 		"`ID` of the user in the raw records; without it, all users")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
-	cli.Required(cmd, "config")
 	return cmd
 }
 

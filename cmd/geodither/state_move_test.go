@@ -201,7 +201,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	move := []string{"state", "rebuild-changelog", "-c", config, "--from"}
 	requireMessage(t, call(t, append(move, "committed")...), cli.ExitFailed, "has no offset")
 	requireMessage(t, call(t, append(move, "99")...), cli.ExitFailed, "is not between")
-	requireMessage(t, call(t, append(move, "soon")...), cli.ExitUsage, "earliest")
+	requireMessage(t, call(t, append(move, "soon")...), cli.ExitUsage, "a day such as")
 	requireMessage(t, call(t, append(move, "earliest", "folder")...), cli.ExitUsage, "no folders")
 	text, err := os.ReadFile(config)
 	if err != nil {

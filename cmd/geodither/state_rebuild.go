@@ -14,12 +14,11 @@ import (
 
 func newStateRebuild(std cli.Streams) *cobra.Command {
 	var (
-		config string
-		dry    bool
-		to     account.Where
+		dry, asJSON bool
+		to          account.Where
 	)
 	cmd := &cobra.Command{
-		Use:   "rebuild-changelog -c FILE [--from WHERE | FOLDER...]",
+		Use:   "rebuild-changelog -c FILE [--from TIME | FOLDER...]",
 		Short: "Write a lost changelog, or its lost end, back from intact state folders",
 		Long: `Write a changelog that was deleted, made again, or has lost its end, back from the state folders of
 the service's instances. It holds every user's account of ε.
@@ -31,17 +30,17 @@ the raw topic must still hold them, and settings and key must be those of then. 
 older than an erasure brings the person back: erase again before you start the service. Prove the
 result with "geodither state verify".
 
-With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has
-copied the topics, or in place of one that was made again. topics.changelog names the copy, which
-must be whole. WHERE says at which raw records the service goes on: a time, earliest, or committed
-(the group's offset). Stop the old service with SIGTERM and let the mirror finish first: two at a
-time give each user two budgets, and no command can see that.`,
+With --from, carry the accounts over to another raw topic: on a cluster to which a mirror has copied
+the topics, or in place of one that was made again. topics.changelog names the copy, which must be
+whole. TIME says at which raw records the service goes on: a time, earliest, or committed (the
+group's offset). Stop the old service with SIGTERM and let the mirror finish first: two at a time
+give each user two budgets, and no command can see that.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
   geodither state verify -c geodither.yml
   geodither state rebuild-changelog -c new-cluster.yml --from 2026-11-21T08:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -54,7 +53,9 @@ time give each user two budgets, and no command can see that.`,
 				if err != nil {
 					return err
 				}
-				return printMove(std.Out, move, dry)
+				return show(std.Out, move, nil, asJSON, func(out io.Writer, m account.Move) error {
+					return printMove(out, m, dry)
+				})
 			}
 			if len(folders) == 0 {
 				folders = []string{options.StateDir}
@@ -63,18 +64,16 @@ time give each user two budgets, and no command can see that.`,
 			if err != nil {
 				return err
 			}
-			return printRebuild(std.Out, plan, dry)
+			return show(std.Out, plan, nil, asJSON, func(out io.Writer, r account.Rebuild) error {
+				return printRebuild(out, r, dry)
+			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
-	flags.Var(
-		&to,
-		"from",
-		"go on with another raw topic, `WHERE` in it: a time, earliest, committed",
-	)
-	cli.Required(cmd, "config")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.Var(&to, "from", "go on with another raw topic at this `TIME` or day in it, or at an "+
+		"offset, earliest or committed")
 	return cmd
 }
 

@@ -15,32 +15,33 @@ import (
 
 func newStateReset(std cli.Streams) *cobra.Command {
 	var (
-		config                          string
-		dry, everything, spend, discard bool
+		dry, everything, asJSON bool
+		accept                  acceptances
 	)
 	cmd := &cobra.Command{
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
 		Long: `Remove the local state folder. The next start restores it from the changelog, so the command first
-checks that the changelog has everything that the folder has. --discard-account removes the folder
-without that check, and with it what each user has spent.
+checks that the changelog has everything that the folder has. --accept=lost-account removes the
+folder without that check, and with it what each user has spent.
 
 --everything also removes the group's offsets and all states in the changelog, so that processing
 starts again at the first raw record. That releases every fix that the topic still holds a second
 time: with the same key, settings and records the releases are the same, and otherwise they cost
 their ε again. If the topic has lost its first records, use a new key, or noise may be used twice.
-This cannot be undone, so it needs --spend-again, and every instance stopped. Remove the folders of
-other instances with --discard-account before their next start. To release a range once more beside
-what is there, use "geodither replay".`,
+This cannot be undone, so it needs --accept=second-release, and every instance stopped. Remove the
+folders of other instances with --accept=lost-account before their next start. To release a range
+once more beside what is there, use "geodither replay".`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
-  geodither state reset -c geodither.yml --everything --spend-again --dry-run`,
+  geodither state reset -c geodither.yml --everything --accept=second-release --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			spend, discard := accept["second-release"], accept["lost-account"]
 			if spend && !everything {
-				return cli.Usagef("--spend-again belongs to --everything")
+				return cli.Usagef("--accept=second-release belongs to --everything")
 			}
 			if !everything {
-				options, err := loadLocal(cmd.Context(), config, std)
+				options, err := loadLocal(cmd, std)
 				if err != nil {
 					return err
 				}
@@ -49,9 +50,11 @@ what is there, use "geodither replay".`,
 				if err != nil {
 					return kept(err)
 				}
-				return printFolder(std.Out, found, dry)
+				return show(std.Out, found, nil, asJSON, func(out io.Writer, r account.Reset) error {
+					return printFolder(out, r, dry)
+				})
 			}
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd, std)
 			if err != nil {
 				return err
 			}
@@ -61,22 +64,22 @@ what is there, use "geodither replay".`,
 				return kept(err)
 			}
 			if !spend && !dry {
-				return fmt.Errorf("nothing was removed: %s; accept that with --spend-again",
+				return fmt.Errorf("nothing was removed: %s; accept that with --accept=second-release",
 					cost(plan))
 			}
-			return printEverything(std.Out, plan, dry)
+			return show(std.Out, plan, nil, asJSON, func(out io.Writer, r account.Reset) error {
+				return printEverything(out, r, dry)
+			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	flags.BoolVar(&everything, "everything", false,
 		"also remove the group's offsets and the changelog's states")
-	flags.BoolVar(&spend, "spend-again", false,
-		"with --everything: accept a second release of all fixes")
-	flags.BoolVar(&discard, "discard-account", false,
-		"remove the folder even if it is the only copy of the users' accounts")
-	cli.Required(cmd, "config")
+	accept = acceptFlag(cmd, "go on, by `NAME`: second-release, of all fixes, with --everything; "+
+		"lost-account, where the folder may be the only copy of the users' accounts",
+		"second-release", "lost-account")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -94,7 +97,7 @@ func kept(err error) error {
 	if !errors.Is(err, account.ErrOnlyCopy) {
 		return err
 	}
-	return fmt.Errorf("nothing was removed: %w; to give the accounts up: --discard-account", err)
+	return fmt.Errorf("nothing was removed: %w; to give the accounts up: --accept=lost-account", err)
 }
 
 // cost says what a second release of everything costs.
@@ -121,7 +124,7 @@ func printFolder(out io.Writer, r account.Reset, dry bool) error {
 	}
 	if len(r.Aside) > 0 {
 		line += fmt.Sprintf("%s stays: it was set aside and may be the only copy of an account "+
-			"(--discard-account removes it too)\n", strings.Join(r.Aside, ", "))
+			"(--accept=lost-account removes it too)\n", strings.Join(r.Aside, ", "))
 	}
 	if dry && r.InUse {
 		line += "an instance uses it now: stop that one first\n"
@@ -142,7 +145,7 @@ func printEverything(out io.Writer, r account.Reset, dry bool) error {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state "+
-		"reset --discard-account\" with the config of each before it starts again\nthe next "+
+		"reset --accept=lost-account\" with the config of each before it starts again\nthe next "+
 		"start needs --accept=lost-account, once: the output topics show "+
 		"that there were accounts, and all of them begin at 0")
 	return err

@@ -94,18 +94,18 @@ func TestStateInspectAndReset(t *testing.T) {
 		t.Errorf("after a reset of the folder: %s", r.out)
 	}
 
-	requireMessage(t, call(t, state("reset", "--spend-again")...), cli.ExitUsage, "--everything")
+	requireMessage(t, call(t, state("reset", "--accept=second-release")...), cli.ExitUsage, "--everything")
 	words := []string{fmt.Sprintf("holds %d records", s.fed), "second time", "ε = 1"}
 	requireMessage(t, call(t, state("reset", "--everything")...), cli.ExitFailed,
-		append(words, "nothing was removed", "--spend-again")...)
+		append(words, "nothing was removed", "--accept=second-release")...)
 	requireWords(t, succeed(t, state("reset", "--everything", "--dry-run")...).out,
 		append(words, "would remove")...)
 	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out,
 		`"verified":true`) {
 		t.Errorf("after a dry run: %s", r.out)
 	}
-	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out,
-		append(words, "removed", "state reset --discard-account")...)
+	requireWords(t, succeed(t, state("reset", "--everything", "--accept=second-release")...).out,
+		append(words, "removed", "state reset --accept=lost-account")...)
 	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...),
 		cli.ExitFailed, "has no state")
 }
@@ -194,9 +194,9 @@ func TestStateRebuild(t *testing.T) {
 	says(cli.ExitFailed, "the changelog is lost|(changelog-lost)|run would not make it",
 		"doctor", "-c", s.config)
 	says(cli.ExitFailed, "the changelog is lost|(changelog-lost)", "run", "-c", s.config)
-	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {
+	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--accept=second-release"}} {
 		says(cli.ExitFailed,
-			"nothing was removed: this folder may be the only copy|--discard-account",
+			"nothing was removed: this folder may be the only copy|--accept=lost-account",
 			append([]string{"state", "reset", "-c", s.config}, args...)...)
 	}
 	says(cli.ExitFailed, "(changelog-lost)",

@@ -12,7 +12,6 @@ import (
 
 func newStatement(std cli.Streams) *cobra.Command {
 	var (
-		config string
 		audits []string
 		asJSON bool
 	)
@@ -34,7 +33,11 @@ model and settings.`,
   geodither statement -c geodither.yml --audit audit.json --json > statement.json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			facts, err := statement.New(config, audits, cmd.Context().Err)
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
+			facts, err := statement.New(path, audits, cmd.Context().Err)
 			if err != nil {
 				return err
 			}
@@ -48,10 +51,8 @@ model and settings.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.StringArrayVar(&audits, "audit", nil,
 		"`REPORT` of \"geodither audit --json\", which the statement then cites; repeatable")
 	flags.BoolVar(&asJSON, "json", false, "print the facts as one JSON object")
-	cli.Required(cmd, "config")
 	return cmd
 }

@@ -34,6 +34,6 @@ func TestStatementCites(t *testing.T) {
 	requireMessage(t, call(t, "statement"), cli.ExitUsage, "config")
 	requireMessage(t, call(t, "statement", "-c", path, "--audit", path), cli.ExitUsage,
 		"is no report of")
-	requireMessage(t, call(t, "statement", "-c", filepath.Join(dir, "none.yml")), cli.ExitUsage,
+	requireMessage(t, call(t, "statement", "-c", filepath.Join(dir, "none.yml")), cli.ExitFailed,
 		"config example")
 }

@@ -28,7 +28,7 @@ func newTopics(std cli.Streams) *cobra.Command {
 }
 
 func newTopicsACLs(std cli.Streams) *cobra.Command {
-	var path, principal, cluster string
+	var principal, cluster string
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",
@@ -38,7 +38,11 @@ config adds those of "geodither counts serve". "doctor", "state verify" and "era
 		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
   geodither topics acls -c geodither.yml --principal User:geodither --strimzi fleet`,
 		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			file, err := config.Read(path)
 			if err != nil {
 				return err
@@ -64,18 +68,16 @@ config adds those of "geodither counts serve". "doctor", "state verify" and "era
 		},
 	}
 	flags := acls.Flags()
-	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	flags.StringVar(&principal, "principal", "",
 		"who gets the rights, as Kafka writes it: `User:NAME`")
 	flags.StringVar(&cluster, "strimzi", "",
 		"print a KafkaUser of the Strimzi operator, for its Kafka of this `NAME`")
-	cli.Required(acls, "config")
 	cli.Required(acls, "principal")
 	return acls
 }
 
 func newTopicsCreate(std cli.Streams) *cobra.Command {
-	var path string
+	var asJSON bool
 	create := &cobra.Command{
 		Use:   "create -c FILE",
 		Short: "Make those of the service's topics that are missing",
@@ -86,6 +88,10 @@ an error if the service could not use it.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := cli.NeedConfig(cmd)
+			if err != nil {
+				return err
+			}
 			file, err := config.Read(path)
 			if err != nil {
 				return err
@@ -102,18 +108,20 @@ an error if the service could not use it.`,
 				return err
 			}
 			sizes, err := makeTopics(cmd.Context(), all, connection)
-			for _, size := range sizes {
-				if err == nil {
-					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic,
-						size.Partitions)
-				}
-			}
-			return err
+			return show(std.Out, sizes, err, asJSON, printSizes)
 		},
 	}
-	create.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
-	cli.Required(create, "config")
+	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
 	return create
+}
+
+func printSizes(out io.Writer, sizes []topics.Size) (err error) {
+	for _, size := range sizes {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s: %d partitions\n", size.Topic, size.Partitions)
+		}
+	}
+	return err
 }
 
 // clustersOf returns the places of a config's services, each after that whose output it reads.

@@ -28,7 +28,7 @@ type trainFlags struct {
 func newTrain(std cli.Streams) *cobra.Command {
 	var f trainFlags
 	cmd := &cobra.Command{
-		Use:   "train {PATH... | -c FILE} --box BOX --cell LENGTH --step TIME --out FILE",
+		Use:   "train {PATH... | -c FILE} --box BOX --cell LENGTH --step DURATION --out FILE",
 		Short: "Train a mobility model from traces",
 		Long: `Train a mobility model: how likely a vehicle in one cell of the map is in each other cell one step
 later. The traces are files (CSV, NDJSON, Geolife's .plt or Gowalla's check-ins, plain or gzip), or
@@ -59,18 +59,16 @@ row, in transitions; cap, how many transitions of one user out of one cell count
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	flags.StringVarP(&f.config, "config", "c", "",
-		"config `FILE` of the service whose raw topic is read, in place of files")
 	flags.Var(&f.from, "from",
-		"`OFFSET` or time of the first record to train on; default: the topic's start")
-	flags.Var(
-		&f.to, "to", "`OFFSET` or time of the first record to leave out; default: the topic's end")
+		"`TIME`, day or offset of the first record to train on; default: the topic's start")
+	flags.Var(&f.to, "to",
+		"`TIME`, day or offset of the first record to leave out; default: the topic's end")
 	flags.StringVar(&f.Box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringVar(&f.Cell, "cell", "", "`LENGTH` of a cell's side, such as 340m or 0.34km")
-	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
+	flags.DurationVar(&f.Step, "step", 0, "step of the model, a `DURATION` such as 60s")
 	flags.StringVar(&f.Out, "out", "", "model `FILE` to write")
 	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps "+
-		"up to this `TIME`, such as 2m; default: none, and the last fix of a step counts")
+		"up to this `DURATION`, such as 2m; default: none, and the last fix of a step counts")
 	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each two successive fixes as one "+
 		"transition, whatever the time between (for check-ins)")
 	flags.Var((*gather.Calendar)(&f.Train.Calendar), "calendar",
@@ -94,6 +92,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	f.Train.Interpolate, f.Train.MaxGap = f.interpolate > 0, f.interpolate
 	f.smoothing.Apply(&f.Train)
 	f.Inputs = slices.Concat(f.input.Paths, args)
+	f.config = cli.Config(cmd, len(f.Inputs) == 0)
 	if err := f.checkSource(given); err != nil {
 		return err
 	}
@@ -176,9 +175,8 @@ func (f *trainFlags) source(
 		return nil, config.Error(f.config, err)
 	}
 	s := &gather.Topic{Name: c.Topics.Raw, Source: source, From: f.from, To: f.to}
-	if s.From.IsOffset && s.To.IsOffset && s.To.Offset <= s.From.Offset ||
-		!s.From.Time.IsZero() && !s.To.Time.IsZero() && !s.To.Time.After(s.From.Time) {
-		return nil, cli.Usagef("--to must be behind --from")
+	if err := topics.CheckRange(s.From, s.To); err != nil {
+		return nil, err
 	}
 	connection, err := c.Connection()
 	if err != nil {

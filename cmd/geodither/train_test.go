@@ -101,7 +101,7 @@ func TestTrainInterrupted(t *testing.T) {
 	if _, err := feed.WriteString(servicetest.TownCSV(servicetest.TownFixes())); err != nil {
 		t.Fatal(err)
 	}
-	if code := b.stop(t); code != cli.ExitFailed ||
+	if code := b.stop(t); code != cli.ExitInterrupted ||
 		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d: %s", code, b.log)
 	}

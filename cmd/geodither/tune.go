@@ -42,7 +42,7 @@ type tuneFlags struct {
 func newTune(std cli.Streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
-		Use:   "tune PATH... --box BOX --out FOLDER",
+		Use:   "tune [-c FILE] PATH... --box BOX --out FOLDER",
 		Short: "Choose a plan of a day's releases for your traces, and write a config",
 		Long: `Get a config for your traces. For Σε = 5, 10, 20, 40 and 80 a day this looks for the best plan:
 how many releases of which ε, how often, with which cells, and with or without a calendar in the
@@ -54,9 +54,10 @@ plan is chosen by one of
 
 Errors are measured over whole days, on users whom the model was not trained on, beside the best
 estimate of the model alone. The chosen plan is measured again on a fifth of the users, who had no
-part in the choice. It takes some minutes, and gives the same figures on any number of cores.
+part in the choice. It takes some minutes. -c takes the section input of a config, by which JSON in
+files is read.
 
-The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it is;
+The folder of --out, a new or empty one, gets geodither.yml, for "geodither run";
 its model, trained on all users without differential privacy; a new key; report.md; and each
 number as CSV. Figures come from the truth, so the folder is for its owner only. Without a target
 you get the report alone.`,
@@ -65,18 +66,19 @@ you get the report alone.`,
     --target-radius 1km --out tuned`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.config.Path = cli.Config(cmd, false)
 			return f.run(cmd.Context(), args, std)
 		},
 	}
 	flags, o := cmd.Flags(), &f.options
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	f.config.RegisterConfig(flags, "the section input, by which JSON in files is read")
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
-	flags.DurationVar(&o.Step, "step", 0, "`TIME` of a step; default: by how often fixes come")
+	flags.DurationVar(&o.Step, "step", 0, "`DURATION` of a step; default: by how often fixes come")
 	flags.StringVar(&o.Mechanism, "mechanism", law.Codebook, "`NAME`: codebook or lattice")
+	cli.Values(cmd, "mechanism", law.Codebook, law.Lattice)
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")
 	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,

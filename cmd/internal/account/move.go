@@ -34,10 +34,7 @@ func (w *Where) Set(text string) error {
 		return nil
 	}
 	*w = Where{}
-	if err := w.Bound.Set(text); err != nil {
-		return fmt.Errorf("%w, or earliest, or committed", err)
-	}
-	return nil
+	return w.Bound.Set(text)
 }
 
 // String returns what [Where.Set] reads, empty for the zero Where.
@@ -53,18 +50,19 @@ func (w *Where) String() string {
 
 // Move is what there is to carry over to another raw topic, or was.
 type Move struct {
-	Changelog  string
-	Partitions []MovedPartition
-	Accounts   Report // of all users
+	Changelog  string           `json:"changelog"`
+	Partitions []MovedPartition `json:"partitions"`
+	Accounts   Report           `json:"accounts"` // of all users
 }
 
 // MovedPartition is one partition of a Move.
 type MovedPartition struct {
-	Number int32
-	Was    int64 // the offset of the earlier raw topic up to which it was processed
-	Input  int64 // the raw offset at which the service goes on
-	Open   bool  // the last instance has not stopped cleanly, or not all of the changelog is there
-	Empty  bool  // nothing was ever processed, and nothing is written
+	Number int32 `json:"number"`
+	Was    int64 `json:"was"`   // the offset of the earlier raw topic up to which it was processed
+	Input  int64 `json:"input"` // the raw offset at which the service goes on
+	// Open: the last instance has not stopped cleanly, or not all of the changelog is there.
+	Open  bool `json:"open"`
+	Empty bool `json:"empty"` // nothing was ever processed, and nothing is written
 
 	mark task.Mark
 	kept recorded // what remains of erased users, by the changelog's key

@@ -23,26 +23,27 @@ import (
 
 // Rebuild is what a lost changelog can be written back from, or was.
 type Rebuild struct {
-	Changelog  string
-	Made       bool // the topic is missing, and is made
-	Partitions []RebuiltPartition
+	Changelog  string             `json:"changelog"`
+	Made       bool               `json:"made"` // the topic is missing, and is made
+	Partitions []RebuiltPartition `json:"partitions"`
 }
 
 // RebuiltPartition is one partition of a Rebuild.
 type RebuiltPartition struct {
-	Number int32
+	Number int32 `json:"number"`
 	// Folder has the states, or From is the changelog itself. Both are empty if there is nothing to
 	// write: nothing was processed, or Kept.
-	Folder, From string
-	Input        int64 // the raw offset that the states belong to
-	Users        int   // with an account, those of erased users that are kept among them
-	Kept         bool  // the changelog holds what it must, and is left as it is
+	Folder string `json:"folder"`
+	From   string `json:"from"`
+	Input  int64  `json:"input"` // the raw offset that the states belong to
+	Users  int    `json:"users"` // with an account, those of erased users that are kept among them
+	Kept   bool   `json:"kept"`  // the changelog holds what it must, and is left as it is
 	// NoOffset: the group has none here, so nothing could be compared with it. It gets
 	// that of the states.
-	NoOffset bool
+	NoOffset bool `json:"no_offset"`
 	// Published is the raw offset up to which the service processes the records again without
 	// publishing what comes of them: it was published before. 0: there are none.
-	Published int64
+	Published int64 `json:"published"`
 
 	unknown bool // no folder has it, and the group has no offset
 

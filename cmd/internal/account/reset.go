@@ -61,22 +61,22 @@ const patience = 5 * time.Second
 
 // Reset is what there is to remove, or was.
 type Reset struct {
-	Folder string   // the state folder
-	Names  []string // what is removed in it
-	Bytes  int64
-	InUse  bool // by an instance, now; only where nothing was removed
+	Folder string   `json:"folder"` // the state folder
+	Names  []string `json:"names"`  // what is removed in it
+	Bytes  int64    `json:"bytes"`
+	InUse  bool     `json:"in_use"` // by an instance, now; only where nothing was removed
 	// Aside names stores that were set aside, and stay: nobody can tell what they hold.
-	Aside []string
+	Aside []string `json:"aside"`
 	// Restorable: the changelog was looked at, and has all that is removed.
-	Restorable bool
+	Restorable bool `json:"restorable"`
 
-	Everything bool
-	Group      string
-	Changelog  string
+	Everything bool   `json:"everything"`
+	Group      string `json:"group"`
+	Changelog  string `json:"changelog"`
 	// Fixes is how many records of the raw topic would be processed again, and
 	// so at most how many releases charged a second time.
-	Fixes   int64
-	Epsilon float64 // of each
+	Fixes   int64   `json:"fixes"`
+	Epsilon float64 `json:"epsilon"` // of each
 }
 
 // ResetFolder removes the local state folder, after a look whether the changelog has all that

@@ -15,9 +15,10 @@ import (
 
 // Exit codes of every command.
 const (
-	ExitDone   = 0
-	ExitFailed = 1
-	ExitUsage  = 2
+	ExitDone        = 0
+	ExitFailed      = 1   // what was asked for failed, or something is missing or in use
+	ExitUsage       = 2   // the command line or the config says what cannot be
+	ExitInterrupted = 130 // Ctrl-C came before the end, as shells say it
 )
 
 // Streams are the standard streams, and the number of simulated tracks, which tests lower.
@@ -48,10 +49,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 	usage := errors.As(err, &wrong)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(std.Err, "geodither: interrupted") // whatever the command was doing
-		if usage {
-			return ExitUsage
-		}
-		return ExitFailed
+		return ExitInterrupted
 	}
 	fmt.Fprintf(std.Err, "geodither: %v\n", err)
 	if remedy, ok := deploy.RemedyOf(err.Error()); ok {
@@ -72,6 +70,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		switch kind := wrong.GetFlag().Value.Type(); {
 		case strings.HasPrefix(kind, "duration"):
 			write = "a duration with its unit, such as 30s"
+		case kind == "time":
+			write = "a time such as 2026-11-21T08:00:00Z, or a day such as 2026-11-21"
 		case strings.HasPrefix(kind, "float"):
 			write = "a number, such as 0.5"
 		case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
@@ -111,7 +111,13 @@ func markBegin(cmd *cobra.Command, begun *bool) {
 			if err := flagsAsValues(cmd.Flags()); err != nil {
 				return err
 			}
-			return check(cmd, args)
+			if cmd.Flags().Changed(configFlag) && !takesConfig(cmd) && !cmd.HasSubCommands() {
+				return fmt.Errorf("%s takes no config (-c)", cmd.CommandPath())
+			}
+			if err := check(cmd, args); err != nil {
+				return err
+			}
+			return missingFlags(cmd)
 		}
 	}
 	if work := cmd.RunE; work != nil {

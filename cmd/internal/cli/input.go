@@ -18,7 +18,7 @@ type InputFlags struct {
 	// MaxAhead is how far fixes may lie ahead of the clock at Open; 0: schemas.DefaultMaxAhead.
 	MaxAhead time.Duration
 
-	columns map[string]string // name in the file by name of the column
+	Columns map[string]string // name in the file by name of the column
 	// Mapping is the section input of a config, by which JSON is read; nil: there is none.
 	Mapping *mapping.Mapping
 }
@@ -33,7 +33,7 @@ func (f *InputFlags) Register(flags *pflag.FlagSet) {
 
 // RegisterColumns registers --columns.
 func (f *InputFlags) RegisterColumns(flags *pflag.FlagSet) {
-	flags.StringToStringVar(&f.columns, "columns", nil,
+	flags.StringToStringVar(&f.Columns, "columns", nil,
 		"the file's own names of columns, `COLUMN=NAME,...`, such as timestamp=ts")
 	flags.Lookup("columns").DefValue = "" // the help would show []
 }
@@ -44,7 +44,7 @@ func (f *InputFlags) Open(
 	ctx context.Context, more []string, stdin io.Reader,
 ) (*traces.Reader, error) {
 	options := traces.Options{
-		Columns: f.columns, Mapping: f.Mapping, MaxAhead: f.MaxAhead,
+		Columns: f.Columns, Mapping: f.Mapping, MaxAhead: f.MaxAhead,
 	}
 	if err := options.Validate(); err != nil {
 		return nil, Usage(err)

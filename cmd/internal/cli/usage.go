@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// UsageError marks an error in what the user told a command, such as a flag or a config file.
+// UsageError marks an error in what the user told a command, such as a flag or a config file. What
+// was told may still fail for another reason: a file is missing, or a port is in use.
 type UsageError struct{ err error }
 
 // Error implements error.
@@ -20,8 +24,31 @@ func (e UsageError) Error() string { return e.err.Error() }
 // Unwrap returns the marked error.
 func (e UsageError) Unwrap() error { return e.err }
 
-// Usage marks an error as a [UsageError].
-func Usage(err error) error { return UsageError{err} }
+// Usage marks an error as a [UsageError], unless the system had a part in it: the same words would
+// have been right on another machine, or at another time.
+func Usage(err error) error {
+	if err == nil || ofSystem(err) {
+		return err
+	}
+	return UsageError{err}
+}
+
+// ofSystem reports whether an error, or each of several joined ones, is of the system: a file that
+// is missing or cannot be read, or an address that is in use.
+func ofSystem(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it takes the tree apart
+	case *fs.PathError, *os.SyscallError:
+		return true
+	case interface{ Unwrap() []error }:
+		all := e.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool {
+			return !ofSystem(err)
+		})
+	case interface{ Unwrap() error }:
+		return ofSystem(e.Unwrap())
+	}
+	return errors.Is(err, fs.ErrNotExist)
+}
 
 // Usagef makes a [UsageError], as [fmt.Errorf] makes errors.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
@@ -33,6 +60,29 @@ func Required(cmd *cobra.Command, names ...string) {
 			panic(err) // the flag does not exist: a fault of this program
 		}
 	}
+}
+
+// Values makes the shell offer the values that a flag can have.
+func Values(cmd *cobra.Command, flag string, values ...string) {
+	offer := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
+		panic(err) // the flag does not exist: a fault of this program
+	}
+}
+
+// missingFlags refuses a command line without flags that have no default.
+func missingFlags(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			kind, _ := pflag.UnquoteUsage(f)
+			missing = append(missing, fmt.Sprintf("--%s %s", f.Name, kind))
+		}
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("add %s", strings.Join(missing, " "))
 }
 
 // usageWidth is the width at which the lines of flags are wrapped.
@@ -47,6 +97,9 @@ func WrapUsage(root *cobra.Command) {
 		out := cmd.OutOrStderr()
 		var text bytes.Buffer
 		cmd.SetOut(&text)
+		if config := cmd.InheritedFlags().Lookup(configFlag); config != nil {
+			config.Hidden = !takesConfig(cmd)
+		}
 		err := plain(cmd)
 		cmd.SetOut(out)
 		if err != nil {

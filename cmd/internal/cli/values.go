@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -103,15 +104,41 @@ func InSteps(name string, d, step time.Duration) (int, error) {
 	return int(d / step), nil
 }
 
-// ParseTime reads the time that a flag has, RFC 3339, and returns milliseconds since 1970; 0 for an
-// empty text.
-func ParseTime(flag, text string) (int64, error) {
-	if text == "" {
-		return 0, nil
+// When is a time or a day, as --from and --to of every command take it: --from is inclusive, --to
+// is not. The zero When is none.
+type When struct {
+	Time time.Time // a day starts at midnight, UTC
+	text string
+}
+
+// Set implements [pflag.Value].
+func (w *When) Set(text string) error {
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		at, err = time.Parse(time.RFC3339Nano, text)
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.UnixMilli() == 0 {
-		return 0, Usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
+	if err != nil || at.UnixMilli() == 0 { // 0 stands for none in milliseconds
+		return errors.New("it is neither a time nor a day")
 	}
-	return at.UnixMilli(), nil
+	*w = When{at, text}
+	return nil
+}
+
+// String returns what [When.Set] reads, empty for none.
+func (w *When) String() string { return w.text }
+
+// Type names the value in errors.
+func (w *When) Type() string { return "time" }
+
+// UnixMilli returns milliseconds since 1970, and 0 for none.
+func (w *When) UnixMilli() int64 {
+	if w.Time.IsZero() {
+		return 0
+	}
+	return w.Time.UnixMilli()
+}
+
+// EmptyRange is the error of a range that holds nothing.
+func EmptyRange(from, to string) error {
+	return Usagef("--from %s --to %s is an empty range: it ends before %s", from, to, to)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
-// Flags are -c FILE, and the settings of release that a command takes beside it. All other settings
+// Flags are the settings of release that a command takes beside a config. All other settings
 // belong in the config, so that a command on files releases as the service does.
 type Flags struct {
 	Path           string // of the config; empty: none
@@ -19,10 +19,9 @@ type Flags struct {
 	interval       time.Duration
 }
 
-// Register registers -c, --mechanism, --epsilon and --delta. uses says in the help what the command
-// reads of the config, mechanisms which names it takes.
-func (f *Flags) Register(flags *pflag.FlagSet, uses, mechanisms string) {
-	f.RegisterConfig(flags, uses)
+// Register registers --mechanism, --epsilon and --delta. mechanisms are the names that the command
+// takes.
+func (f *Flags) Register(flags *pflag.FlagSet, mechanisms string) {
 	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: "+mechanisms+
 		"; default: the config's, and codebook without a config")
 	flags.Lookup("mechanism").DefValue = "" // it would be printed as the default beside a config
@@ -32,16 +31,10 @@ func (f *Flags) Register(flags *pflag.FlagSet, uses, mechanisms string) {
 		"prior mass that the location set may leave out; not with codebook, which has no set")
 }
 
-// RegisterConfig registers -c alone, with what the command reads of the config.
-func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
-	flags.StringVarP(&f.Path, "config", "c", "",
-		"config `FILE` of the service: "+uses+"; not its key")
-}
-
 // RegisterInterval registers --interval.
 func (f *Flags) RegisterInterval(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.interval, "interval", 0,
-		"least time between two releases of a user; default one step of the model")
+		"least `DURATION` between two releases of a user; default: one step of the model")
 }
 
 // File returns the config that is named, or an empty one, with the flags in the place of its

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -20,10 +21,8 @@ type TopicFlags struct {
 	topic   string
 }
 
-// Register registers -c, --brokers and --topic. what says in the help which topic it is.
-func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
-	flags.StringVarP(&f.path, "config", "c", "",
-		"service's config `FILE`: its brokers, "+what+", encoding; not its key")
+// Register registers --brokers and --topic.
+func (f *TopicFlags) Register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.brokers, "brokers", nil,
 		"Kafka brokers, `HOST:PORT,...`; default localhost:9092")
 	flags.StringVar(&f.topic, "topic", "", "`TOPIC`, in place of the config's")
@@ -71,9 +70,9 @@ func (c File) topic(name string, encoding schemas.Encoding) Topic {
 
 // Raw returns the raw topic of the config, with the flags in the place of its settings. It refuses
 // the topic of a config whose records have another form than raw.avsc: geodither writes that alone.
-func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) {
+func (f *TopicFlags) Raw(cmd *cobra.Command) (Topic, error) {
 	mapped := ""
-	t, err := f.read(flags, func(c File) Topic {
+	t, err := f.read(cmd, func(c File) Topic {
 		options := c.Input.mapping()
 		options.Format = ""
 		if !options.IsZero() {
@@ -89,17 +88,18 @@ func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) {
 }
 
 // Sanitized returns the sanitized topic in the same way.
-func (f *TopicFlags) Sanitized(flags *pflag.FlagSet) (Topic, error) {
-	return f.read(flags, File.SanitizedTopic)
+func (f *TopicFlags) Sanitized(cmd *cobra.Command) (Topic, error) {
+	return f.read(cmd, File.SanitizedTopic)
 }
 
 // DeadLetters returns the topic of dead letters in the same way.
-func (f *TopicFlags) DeadLetters(flags *pflag.FlagSet) (Topic, error) {
-	return f.read(flags, File.deadLetters)
+func (f *TopicFlags) DeadLetters(cmd *cobra.Command) (Topic, error) {
+	return f.read(cmd, File.deadLetters)
 }
 
-func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, error) {
+func (f *TopicFlags) read(cmd *cobra.Command, pick func(File) Topic) (Topic, error) {
 	var c File
+	f.path = cli.Config(cmd, f.topic == "")
 	if f.path != "" {
 		var err error
 		if c, err = Read(f.path); err != nil {
@@ -113,7 +113,7 @@ func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, e
 			return Topic{}, Error(f.path, err)
 		}
 	}
-	if flags.Changed("brokers") {
+	if cmd.Flags().Changed("brokers") {
 		t.Brokers = f.brokers
 	}
 	t.Made = c.Topics.Create && cmp.Or(f.topic, t.Name) == t.Name

@@ -28,7 +28,7 @@ func (e *eraser) partition(ctx context.Context, p int32) (map[string]*userFound,
 		return nil, err
 	}
 	l.drop()
-	if e.left(l) == 0 {
+	if e.left(l) == 0 || e.o.DryRun {
 		return l.found, nil
 	}
 	for n := 1; ; n++ {

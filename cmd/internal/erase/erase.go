@@ -40,6 +40,7 @@ type Options struct {
 	// ResetBudget also drops the accounts: a user who comes back starts at Σε = 0, beside what is
 	// published already.
 	ResetBudget bool
+	DryRun      bool // only look, and not into the service that counts
 	// Wait is how long to wait for a running service to carry out what it has to. Default 2 min.
 	Wait          time.Duration
 	MaxBatchBytes int          // size of a record batch that is written; default the producer's
@@ -119,6 +120,8 @@ type Result struct {
 	Unknown []int
 	// Pending are the places of those whose request is in the changelog and not carried out yet.
 	Pending []int
+	// Stored is how many users have something to erase, with DryRun.
+	Stored int
 }
 
 // ErrPending says that not all requests were carried out in time.
@@ -140,7 +143,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, topics.LostTopic(err, e.o.Topics.Changelog)
 	}
-	counted, notCounted := e.counting(ctx)
+	var counted map[string]Elsewhere
+	var notCounted error
+	if !o.DryRun {
+		counted, notCounted = e.counting(ctx)
+	}
 	result, err := e.run(ctx, counts[e.o.Topics.Changelog], reporter{e, counted}.receipts)
 	return result, errors.Join(err, notCounted)
 }
@@ -169,15 +176,21 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 	result Result, err error,
 ) {
 	known := map[string]bool{}
-	waiting := map[string]bool{}
+	waiting, stored := map[string]bool{}, map[string]bool{}
 	for p := range int32(partitions) {
 		found, err := e.partition(ctx, p)
 		for user, is := range found {
 			known[user] = true
 			waiting[user] = waiting[user] || is.pending
+			if e.o.DryRun && !is.erased(e.o.ResetBudget) {
+				stored[user] = true
+			}
 		}
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
+		}
+		if e.o.DryRun {
+			continue
 		}
 		made, err := receipts(ctx, p, found)
 		result.Receipts = append(result.Receipts, made...)
@@ -185,6 +198,7 @@ func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 			return result, err
 		}
 	}
+	result.Stored = len(stored)
 	for i, user := range e.o.Users {
 		switch {
 		case !known[user]:

@@ -48,10 +48,19 @@ func LoadKey(path string) (noise.Key, error) {
 		return key, sameKey(key, path)
 	}
 	if path == "" {
-		return noise.Key{}, fmt.Errorf("name a file, or set %s (key-file)", KeyVariable)
+		return noise.Key{}, noKey{}
 	}
 	return ReadKey(path)
 }
+
+// noKey is the error where neither a file nor the environment has a key.
+type noKey struct{}
+
+// Error implements error.
+func (noKey) Error() string { return fmt.Sprintf("name a file, or set %s (key-file)", KeyVariable) }
+
+// Is makes a key that is nowhere equal to a file that is missing.
+func (noKey) Is(other error) bool { return other == fs.ErrNotExist }
 
 // sameKey refuses a file that holds another key than the environment. One that does not exist holds
 // none.

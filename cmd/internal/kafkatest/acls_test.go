@@ -76,7 +76,7 @@ func TestACLs(t *testing.T) {
 		o.Topics.Sanitized+"s"); code == 0 || !strings.Contains(out, "a misspelling?") {
 		t.Errorf("consume of a misspelt topic exits with %d:\n%s", code, out)
 	}
-	if out, code := s.geodither("erase", "-c", config, "--user", "vehicle-001"); code != 0 ||
+	if out, code := s.geodither("erase", "-c", config, "--user", "vehicle-001", "--receipt", "-"); code != 0 ||
 		!strings.Contains(out, "changelog_tombstone_offset") {
 		t.Errorf("erase exits with %d:\n%s", code, out)
 	}

@@ -340,6 +340,16 @@ func (b *Board) look() Status {
 	return s
 }
 
+// Lag is how many raw records the assigned partitions have not processed yet, as far as is known.
+func (b *Board) Lag() (records int64) {
+	for _, p := range b.look().Partitions {
+		if p.LagRecords != nil {
+			records += *p.LagRecords
+		}
+	}
+	return records
+}
+
 // look is called under the board's lock.
 func (p *Partition) look(now time.Time) PartitionStatus {
 	s := PartitionStatus{Progress: p.shown}

@@ -10,7 +10,7 @@ import (
 
 const (
 	// reportInterval is how often a working service says what it has done.
-	reportInterval = 30 * time.Second
+	reportInterval = time.Minute
 	// alarmInterval is how often it looks whether something goes wrong at large: an operator who
 	// has just started a service with a wrong setting is still watching its log then.
 	alarmInterval = 2 * time.Second
@@ -27,7 +27,7 @@ type reporter struct {
 	warned bool         // since then, of most records being refused
 }
 
-// report logs the totals while they grow, and warns where many records are refused: a
+// report logs what was done while there is something to do, and warns where many records are refused: a
 // wrong encoding looks like that, or two feeds of the same users.
 func (s *Service) report(ctx context.Context) {
 	r := reporter{Service: s}
@@ -92,10 +92,14 @@ func (r *reporter) rules() []string {
 	return r.options.Input.Rules()
 }
 
-// report is made every reportInterval.
+// report is made every reportInterval. It says what was done in it, if there was anything.
 func (r *reporter) report(now engine.Tally) {
-	if now.RecordsIn > r.last.RecordsIn {
-		r.log.Info("progress", now.LogAttrs()...)
+	if t := now.Minus(r.last); t.RecordsIn > 0 {
+		attrs := t.Counted()
+		if r.options.Board != nil {
+			attrs = append(attrs, "lag_records", r.options.Board.Lag())
+		}
+		r.log.Info("progress", attrs...)
 	}
 	r.warn(now)
 }

@@ -84,8 +84,8 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 
 // Size is how many partitions a topic has.
 type Size struct {
-	Topic      string
-	Partitions int
+	Topic      string `json:"topic"`
+	Partitions int    `json:"partitions"`
 }
 
 // Make is Create for a whole cluster, with its connection. It returns the sizes of its topics.

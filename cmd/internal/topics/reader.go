@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -185,18 +186,16 @@ type Bound struct {
 	Time     time.Time
 }
 
-// Set reads an offset or a time, as the value of a flag.
+// Set reads a time, a day or an offset, as the value of a flag.
 func (b *Bound) Set(text string) error {
 	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
 		*b = Bound{IsOffset: true, Offset: offset}
 		return nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.IsZero() {
-		return fmt.Errorf("%q is no offset or time: write 1234 or 2026-11-21T08:00:00Z", text)
-	}
-	*b = Bound{Time: at}
-	return nil
+	var at cli.When
+	err := at.Set(text)
+	*b = Bound{Time: at.Time}
+	return err
 }
 
 // String returns what [Bound.Set] reads, empty for the zero bound.
@@ -211,7 +210,18 @@ func (b *Bound) String() string {
 }
 
 // Type names the value in the help of a flag.
-func (b *Bound) Type() string { return "bound" }
+func (b *Bound) Type() string { return "time" }
+
+// CheckRange refuses a range that holds nothing, whatever the topic has.
+func CheckRange(from, to Bound) error {
+	if from.IsOffset && to.IsOffset && to.Offset <= from.Offset {
+		return cli.EmptyRange(from.String(), to.String())
+	}
+	if !from.Time.IsZero() && !to.Time.IsZero() && !from.Time.Before(to.Time) {
+		return cli.EmptyRange(from.String(), to.String())
+	}
+	return nil
+}
 
 // Resolve returns the offset that a bound stands for in the reader's partition, and zero for the
 // zero bound. It need not be one that the partition holds.

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// ConfigVariable is the environment variable that names the config where -c is missing.
+	ConfigVariable = "GEODITHER_CONFIG"
+	// ConfigFile is the config where neither of them names one.
+	ConfigFile = "geodither.yml"
+
+	configFlag = "config"
+	configUse  = "-c FILE" // stands in the usage line of every command that takes a config
+)
+
+// AddConfig registers -c for all commands below the root. A command takes it if its usage line has
+// it: in square brackets where only a given -c counts, and else with a default.
+func AddConfig(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringP(configFlag, "c", "", "config `FILE` of the service; default, where the command "+
+		"needs one: $"+ConfigVariable+", or else ./"+ConfigFile)
+	if err := root.MarkPersistentFlagFilename(configFlag, "yml", "yaml"); err != nil {
+		panic(err) // the flag is registered above
+	}
+}
+
+// takesConfig reports whether a command takes -c.
+func takesConfig(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, configUse) }
+
+// Config returns the path of the config that -c names. Where the command needs one and -c is
+// missing, it returns the default, if there is one, and says so on the standard error stream. Else
+// it returns an empty path.
+func Config(cmd *cobra.Command, needed bool) string {
+	flag := cmd.Flag(configFlag)
+	if flag.Changed || !needed {
+		return flag.Value.String()
+	}
+	path := os.Getenv(ConfigVariable)
+	if path == "" {
+		if info, err := fs.Stat(os.DirFS("."), ConfigFile); err != nil || info.IsDir() {
+			return ""
+		}
+		path = ConfigFile
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "config: %s\n", path)
+	if err := cmd.Flags().Set(configFlag, path); err != nil { // for all that asks the flag later
+		panic(err) // every path is a text
+	}
+	return path
+}
+
+// NeedConfig returns the path of the config of a command that cannot work without one.
+func NeedConfig(cmd *cobra.Command) (string, error) {
+	path := Config(cmd, true)
+	if path == "" {
+		return "", Usagef("name a config with -c FILE: there is no ./%s here, and %s is not set",
+			ConfigFile, ConfigVariable)
+	}
+	return path, nil
+}
