@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -244,7 +245,7 @@ func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["top
 func (c *File) CountsAlone() bool { return c.CountsUsers() && c.Topics.Sanitized == "" }
 
 // Schemas returns the schemas that the registry has to have for the services of a config.
-func (c *File) Schemas() ([]service.Schema, error) {
+func (c *File) Schemas() ([]checks.Schema, error) {
 	o := c.withoutFiles()
 	switch {
 	case o.Topics.Sanitized == "":
@@ -252,13 +253,13 @@ func (c *File) Schemas() ([]service.Schema, error) {
 	case o.Topics.DeadLetters == "" && o.Group == "":
 		return nil, errors.New("group: name the consumer group")
 	}
-	list := service.Schemas(o.Cluster)
+	list := checks.Schemas(o.Cluster)
 	if c.CountsUsers() {
 		_, totals, err := c.CountingClusters()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, service.Schemas(totals)...)
+		list = append(list, checks.Schemas(totals)...)
 	}
 	return list, nil
 }

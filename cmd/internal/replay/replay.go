@@ -190,7 +190,7 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	}
 	replayed, _ := r.options(o.WithDefaults())
 	// Run needs the group's coordinator, which may be another broker than those asked so far.
-	call := wire.Options{RetryTimeout: service.CallPatience}
+	call := wire.Options{RetryTimeout: topics.CallPatience}
 	if _, _, err := consumer.Committed(ctx, o.Client(), call, replayed.Group, replayed.Topics.Raw,
 		0); err != nil {
 		return plan, err

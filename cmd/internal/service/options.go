@@ -3,21 +3,19 @@ package service
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-
-	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -138,10 +136,46 @@ func named(own job, err error) error {
 	return engine.NameVersion(err)
 }
 
-// AccountCheck returns the check of the changelog, and of the folder that is its copy.
-func (o Options) AccountCheck(client *kafka.Client, call wire.Options) *account.Check {
-	return &account.Check{
-		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
-		AcceptLost: o.AcceptLost,
+// Start returns what the checks before a start need to know.
+func (o Options) Start() checks.Start {
+	d := o.WithDefaults()
+	return checks.Start{
+		Settings: d.Settings, Cluster: d.Cluster, StateDir: d.StateDir,
+		MaxBatchBytes: d.MaxBatchBytes, MaxInterval: d.MaxInterval, Logger: d.Logger,
+		AcceptLost: o.AcceptLost, AcceptSettings: o.AcceptSettings, Replays: o.Windows != nil,
 	}
+}
+
+// Examine makes all checks of a service that sanitizes with these options, and changes nothing: it
+// makes none of the four topics, joins no group and begins no transaction. c is what the options'
+// config says beside them; nil: there is none.
+func Examine(
+	ctx context.Context, o Options, c *checks.Config, tell func(checks.Finding),
+) []checks.Finding {
+	start := o.Start()
+	start.Config, start.Invalid = c, o.Validate()
+	start.First = func(ctx context.Context, partitions int, begun bool) error {
+		s, err := New(o)
+		if err != nil {
+			return err
+		}
+		return s.LookFirst(ctx, partitions, begun)
+	}
+	return checks.All(ctx, start, tell)
+}
+
+// ExamineCounting is Examine for either of the two services that count.
+func ExamineCounting(
+	ctx context.Context, o Options, c *Counting, tell func(checks.Finding),
+) []checks.Finding {
+	start := o.Start()
+	start.AnyClock = c.producersTimes
+	start.First = func(ctx context.Context, partitions int, begun bool) error {
+		s, err := NewWindows(o, c)
+		if err != nil {
+			return err
+		}
+		return s.LookFirst(ctx, partitions, begun)
+	}
+	return checks.All(ctx, start, tell)
 }
