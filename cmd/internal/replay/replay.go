@@ -397,6 +397,9 @@ func (p *planner) resume(
 	if err := p.takeUp(&part, own); err != nil {
 		return part, true, err
 	}
+	if err := p.replay.CheckVersions(own); err != nil {
+		return part, true, fmt.Errorf("group %s has begun with other models: %w", p.r.Group, err)
+	}
 	committed, found, err := consumer.Committed(ctx, p.client,
 		wire.Options{RetryTimeout: p.replay.Patience()}, p.r.Group,
 		p.first.Topics.Raw, part.Partition)
