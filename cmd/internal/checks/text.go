@@ -25,7 +25,7 @@ func textChecks() []Check {
 	return []Check{
 		{"settings", reading, sanitizes, needsFolder, (*examination).settings},
 		{"key_file", AtStart, sanitizes, needsText, (*examination).keyFile},
-		{"nights", "", sanitizes, needsText, (*examination).nights},
+		{"nights", "", sanitizes, needsFolder, (*examination).nights},
 		{"release.hours", "", sanitizes, needsText, (*examination).hours},
 		{"release.budget", "", sanitizes, needsText, (*examination).budget},
 		{"publish.release", "", sanitizes, needsText, (*examination).publishRelease},
@@ -49,7 +49,7 @@ func (d *examination) settings(context.Context) {
 // nights warns where many nights tell where somebody lives.
 func (d *examination) nights(context.Context) {
 	r := d.o.Release
-	if r.Validate() == nil && r.Budget.Lifetime == 0 && engine.NightsOpen(r.Hours) {
+	if r.Budget.Lifetime == 0 && engine.NightsOpen(r.Hours) {
 		d.add(Warning, "releases are drawn at night, and release.budget has no lifetime: nights "+
 			"add up and tell where somebody lives. Leave 21:00 to 06:00 out of release.hours, or "+
 			"set a lifetime")
