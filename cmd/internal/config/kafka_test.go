@@ -39,7 +39,6 @@ kafka:
     password: p
     password_file: pf
     allow_plaintext: true
-    aws_region: eu-central-1
     oauthbearer: {token_endpoint_url: url, client_id: c, client_secret: s,
       client_secret_file: sf, scope: sc, ca_file: oca, token_file: tf, extensions: {a: b}}
 `)
