@@ -68,8 +68,8 @@ type Options struct {
 	Settings, Source []byte
 	// Versions are what the Processor's bytes depend on beside Settings, starts ascending, at most
 	// MaxVersions. The task writes them into its marks. A task ends with ErrVersions if they differ
-	// from those of a mark of the same Settings for a record that was processed (CheckVersions), and
-	// with ErrSettings if they differ at all from those of an open mark.
+	// from those of a mark of the same Settings for a record that was processed (CheckVersions). It
+	// ends with ErrSettings if they differ at all from those of an open mark.
 	Versions []Version
 	// AcceptSettings goes on where ErrSettings would end the task. Readers of uncommitted data may
 	// then see two different results of some records.

@@ -210,7 +210,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
-			"producer",
+			"producer", franz,
 		},
 	},
 	"cmd/internal/erase": {

@@ -18,8 +18,8 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// accountChecks are those of the account of ε and of other services. The first comes before topics are made,
-// which hides that one was lost.
+// accountChecks are those of the account of ε and of other services. The first comes before topics
+// are made, which hides that one was lost.
 func accountChecks() []Check {
 	return []Check{
 		{"account", AtStart, each, needsBrokers, (*examination).account},

@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,38 +143,4 @@ func (o Options) Start() checks.Start {
 		MaxBatchBytes: d.MaxBatchBytes, MaxInterval: d.MaxInterval, Logger: d.Logger,
 		AcceptLost: o.AcceptLost, AcceptSettings: o.AcceptSettings, Replays: o.Windows != nil,
 	}
-}
-
-// Examine makes all checks of a service that sanitizes with these options, and changes nothing: it
-// makes none of the four topics, joins no group and begins no transaction. c is what the options'
-// config says beside them; nil: there is none.
-func Examine(
-	ctx context.Context, o Options, c *checks.Config, tell func(checks.Finding),
-) []checks.Finding {
-	start := o.Start()
-	start.Config, start.Invalid = c, o.Validate()
-	start.First = func(ctx context.Context, partitions int, begun bool) error {
-		s, err := New(o)
-		if err != nil {
-			return err
-		}
-		return s.LookFirst(ctx, partitions, begun)
-	}
-	return checks.All(ctx, start, tell)
-}
-
-// ExamineCounting is Examine for either of the two services that count.
-func ExamineCounting(
-	ctx context.Context, o Options, c *Counting, tell func(checks.Finding),
-) []checks.Finding {
-	start := o.Start()
-	start.AnyClock = c.producersTimes
-	start.First = func(ctx context.Context, partitions int, begun bool) error {
-		s, err := NewWindows(o, c)
-		if err != nil {
-			return err
-		}
-		return s.LookFirst(ctx, partitions, begun)
-	}
-	return checks.All(ctx, start, tell)
 }

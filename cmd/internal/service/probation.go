@@ -292,15 +292,6 @@ func (s *Service) lookOn(ctx context.Context, n int32, r *topics.Reader, until i
 // errLooked ends a look at a partition.
 var errLooked = errors.New("enough records have been looked at")
 
-// patiently calls Kafka again, as long as that may help, and logs it.
-func (s *Service) patiently(ctx context.Context, call func() error) error {
-	return until(ctx, call, func(err error) bool { return errors.Is(err, wire.ErrTemporary) },
-		func(cause error, wait time.Duration) {
-			s.log.Warn("waiting to look at the first raw records", "cause", cause,
-				"next_look_in", wait)
-		})
-}
-
 // firstOffset is the raw offset from which on a partition is processed under the
 // settings in force: the changelog's last mark has it, or says where other settings end.
 // A partition without a mark begins at the group's offset, where somebody has chosen

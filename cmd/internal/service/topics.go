@@ -14,35 +14,9 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// Pauses between two looks at a cluster that is not ready: the first, doubled up
-// to the last.
-const (
-	firstWait = time.Second
-	lastWait  = 30 * time.Second
-
-	// lossLooks is how often a changelog that must hold something has to be missing
-	// before that is believed: a broker that has just come up may not know it yet.
-	lossLooks = 3
-)
-
-// until makes a call until it succeeds, or fails with an error that waiting does not mend. tell
-// logs that it is tried again after a wait.
-func until(ctx context.Context, call func() error, mends func(error) bool,
-	tell func(cause error, wait time.Duration),
-) error {
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		err := call()
-		if err == nil || !mends(err) {
-			return err
-		}
-		tell(err, wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
+// lossLooks is how often a changelog that must hold something has to be missing before that is
+// believed: a broker that has just come up may not know it yet.
+const lossLooks = 3
 
 // check makes the checks of a start, which create what is missing if they may. A cluster that does
 // not answer and topics that are missing are waited for, and the log names them: a service is often
