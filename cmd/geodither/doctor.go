@@ -159,6 +159,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 	if !file.CountsUsers() {
 		return
 	}
+	failed := d.count(checks.Failure) > 0 // brokers or topics are missing, say
 	n, err := file.Counting()
 	if err != nil {
 		d.add("counts", checks.Failure, "%v", err)
@@ -167,7 +168,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 			service.ExamineCounting(ctx, o, n.Count, d.tell)
 		}
 	}
-	if d.count(checks.Failure) > 0 { // brokers or topics are missing, say
+	if failed || err != nil {
 		d.add("fleet", checks.Unchecked, "not checked, because a check has failed")
 		return
 	}

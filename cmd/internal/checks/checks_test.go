@@ -59,8 +59,8 @@ func TestDoctorOtherSettings(t *testing.T) {
 		t.Errorf("other settings after it: %+v", found)
 	}
 	const moved = "(group-moved)"
-	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure); strings.Contains(
-		bad, moved) {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); strings.Contains(bad, moved) {
 		t.Errorf("offsets that nobody moved: %s", bad)
 	}
 	mark := w.LastMarks(t, o.Topics.Changelog)[1]

@@ -39,8 +39,8 @@ func TestDoctorMapping(t *testing.T) {
 			"keys are users",
 			mapping.Options{Preset: mapping.OwnTracks},
 			checks.OK,
-			"raw records: the last 20 can be used\nskipped records: 20 of the 40 fixes in the last " +
-				"40 records are skipped by a rule of the section input",
+			"raw records: the last 20 can be used\nskipped records: 20 of the 40 fixes in the " +
+				"last 40 records are skipped by a rule of the section input",
 		},
 		{
 			"another user than the key",

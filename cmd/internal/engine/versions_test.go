@@ -124,7 +124,8 @@ func TestCheckVersions(t *testing.T) {
 	}
 	open := task.Mark{Open: true, Versions: used.Versions(), Latest: mark.Latest}
 	for name, later := range map[string][]*Version{
-		"shorter": {v}, "another": {v, newVersion(t, 6, one)}, "longer": {v, w, newVersion(t, 8, one)},
+		"shorter": {v}, "another": {v, newVersion(t, 6, one)},
+		"longer": {v, w, newVersion(t, 8, one)},
 	} {
 		if err := task.CheckOpen(open, nil, Settings{Later: later}.Versions()); !errors.Is(err,
 			task.ErrSettings) {

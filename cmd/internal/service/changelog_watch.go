@@ -81,7 +81,8 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 // may be gone for as long.
 func (s *Service) lookAtOutputs(ctx context.Context) {
 	names := s.options.Topics.Outputs()
-	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: topics.CallPatience}, names...)
+	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: topics.CallPatience},
+		names...)
 	var missing *admin.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		return

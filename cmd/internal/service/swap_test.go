@@ -194,7 +194,8 @@ func TestAnotherListBeside(t *testing.T) {
 	refused("beside one at work", "the list of versions is another one")
 	network.Cut()
 	a.Cancel()
-	refused("after one that was killed", "without a clean stop", "the list of versions is another one")
+	refused("after one that was killed", "without a clean stop",
+		"the list of versions is another one")
 	back := o
 	back.StateDir = filepath.Join(w.Dir, "back") // the folder of the killed one is still locked
 	again := atwork.Start(t, back)

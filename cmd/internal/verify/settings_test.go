@@ -242,8 +242,8 @@ func TestVerifyForgedRefusal(t *testing.T) {
 	}
 }
 
-// TestVerifyWhileModelsChange: where the service goes on with another model, after the changelog was
-// read and before the outputs are, the verification names that model and finds no violation.
+// TestVerifyWhileModelsChange: the service goes on with another model after the changelog was read
+// and before the outputs are. The verification names that model, and finds no violation.
 func TestVerifyWhileModelsChange(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.BrokerConfigs(map[string]string{"log.retention.ms": "-1"}))
