@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -43,7 +43,7 @@ the service or keep it from publishing.`,
 			}
 			ctx, bar := cmd.Context(), cli.NewProgress(std.Err, nil)
 			defer bar.Done()
-			d := checkup{findings: []doctor.Finding{}, tracks: std.Tracks, bar: bar}
+			d := checkup{findings: []checks.Finding{}, tracks: std.Tracks, bar: bar}
 			if !asJSON {
 				// What fails because of an interrupt is no finding.
 				d.out, d.over = std.Out, func() bool { return ctx.Err() != nil }
@@ -60,9 +60,9 @@ the service or keep it from publishing.`,
 			if err := errors.Join(d.failure, d.finish(std.Out, asJSON)); err != nil {
 				return err
 			}
-			if n := d.count(doctor.Failure); n > 0 {
+			if n := d.count(checks.Failure); n > 0 {
 				return fmt.Errorf("%d of %d checks failed, %d could not be made", n,
-					len(d.findings), d.count(doctor.Unchecked))
+					len(d.findings), d.count(checks.Unchecked))
 			}
 			return nil
 		},
@@ -73,7 +73,7 @@ the service or keep it from publishing.`,
 
 // checkup is what one examination has found.
 type checkup struct {
-	findings []doctor.Finding
+	findings []checks.Finding
 	expected *expect.Summary
 	tracks   int // of expect.Options
 
@@ -86,12 +86,12 @@ type checkup struct {
 }
 
 func (d *checkup) add(check, level, format string, args ...any) {
-	d.tell(doctor.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
+	d.tell(checks.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
 }
 
 // tell keeps a finding and prints it: on a terminal in lines that fit, elsewhere on one that can be
 // searched. A detail of several lines, such as a config's errors, is indented as one.
-func (d *checkup) tell(f doctor.Finding) {
+func (d *checkup) tell(f checks.Finding) {
 	d.findings = append(d.findings, f)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *checkup) tell(f doctor.Finding) {
 
 // colours are those of levels on a terminal.
 var colours = map[string]string{
-	doctor.OK: "32", doctor.Warning: "33", doctor.Failure: "31;1", doctor.Unchecked: "36",
+	checks.OK: "32", checks.Warning: "33", checks.Failure: "31;1", checks.Unchecked: "36",
 }
 
 // leave ends the telling, whatever the examination is still at.
@@ -137,23 +137,20 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		options.Logger, err = file.Log.Logger(io.Discard)
 	}
 	if err != nil {
-		d.add("config", doctor.Failure, "%v", err)
+		d.add("config", checks.Failure, "%v", err)
 		return
 	}
-	d.add("config", doctor.OK, "%s can be read", path)
+	d.add("config", checks.OK, "%s can be read", path)
 	m := options.Model
-	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v",
+	d.add("model", checks.OK, "%s: %d × %d cells of %.0f m, step %v",
 		m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
-	for _, c := range file.Checks(options.WithDefaults()) {
-		d.add(c.Name, c.Level, "%s", c.Remedy)
-	}
-	doctor.Examine(ctx, options, d.tell)
+	service.Examine(ctx, options, file.Beside(), d.tell)
 	d.counts(ctx, file, options)
 	switch {
 	case ctx.Err() != nil:
-	case d.count(doctor.Failure) > 0: // it takes long, and what has failed comes first
-		d.add("expectation", doctor.Unchecked, "not checked, because a check has failed")
+	case d.count(checks.Failure) > 0: // it takes long, and what has failed comes first
+		d.add("expectation", checks.Unchecked, "not checked, because a check has failed")
 	default:
 		d.simulate(ctx, options, bar)
 	}
@@ -164,25 +161,21 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 	if !file.CountsUsers() {
 		return
 	}
+	failed := d.count(checks.Failure) > 0 // brokers or topics are missing, say
 	n, err := file.Counting()
 	if err != nil {
-		d.add("counts", doctor.Failure, "%v", err)
+		d.add("counts", checks.Failure, "%v", err)
 	} else {
 		for _, o := range []service.Options{n.Windows, n.Totals} {
-			doctor.ExamineCounting(ctx, o, d.tell)
+			service.ExamineCounting(ctx, o, n.Count, d.tell)
 		}
 	}
-	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say
-		d.add("fleet", doctor.Unchecked, "not checked, because a check has failed")
+	if failed || err != nil {
+		d.add("fleet", checks.Unchecked, "not checked, because a check has failed")
 		return
 	}
-	err = service.CheckAppendTimes(ctx, n.Windows.Cluster, n.Windows.Client(), service.CallPatience)
-	if err != nil {
-		d.add("counts", doctor.Failure, "%v", err)
-	}
-	doctor.ExamineFirstCounted(ctx, n.Windows, n.Count, d.tell)
 	s := n.Settings
-	doctor.ExamineFleet(ctx, first, s.Zones.Count()-1, float64(s.PerDay)/s.Epsilon, d.tell)
+	checks.Fleet(ctx, first.Start(), s.Zones.Count()-1, float64(s.PerDay)/s.Epsilon, d.tell)
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes
@@ -197,7 +190,7 @@ func (d *checkup) starts(later []*engine.Version) {
 			due = v.ID.String()
 		}
 	}
-	d.add("models", doctor.OK, "%d later versions; a fix of this moment has %s", len(later), due)
+	d.add("models", checks.OK, "%d later versions; a fix of this moment has %s", len(later), due)
 }
 
 // simulating announces a simulation of the error, and returns what it reports to.
@@ -213,14 +206,14 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	x, err := expect.Simulate(ctx, o.Model, o.Release,
 		expect.Options{Tracks: d.tracks, Seed: expect.Seed, Progress: simulating(ctx, bar)})
 	if err != nil {
-		d.add("expectation", doctor.Failure, "%v", err)
+		d.add("expectation", checks.Failure, "%v", err)
 		return
 	}
 	s := x.Summary()
 	d.expected = &s
-	level, advice := doctor.OK, s.LittleGain()
+	level, advice := checks.OK, s.LittleGain()
 	if advice != "" {
-		level, advice = doctor.Warning, "\n"+advice
+		level, advice = checks.Warning, "\n"+advice
 	}
 	d.add("expectation", level, "%s. Later records show more of the past: \"geodither tune\" "+
 		"measures it%s", s.Verdict(), advice)
@@ -242,10 +235,10 @@ func (d *checkup) finish(out io.Writer, asJSON bool) error {
 			OK        bool             `json:"ok"`
 			Warnings  int              `json:"warnings"`
 			Unchecked int              `json:"unchecked"`
-			Findings  []doctor.Finding `json:"findings"`
+			Findings  []checks.Finding `json:"findings"`
 			Expected  *expect.Summary  `json:"expected,omitempty"`
 		}{
-			d.count(doctor.Failure) == 0, d.count(doctor.Warning), d.count(doctor.Unchecked),
+			d.count(checks.Failure) == 0, d.count(checks.Warning), d.count(checks.Unchecked),
 			d.findings, d.expected,
 		})
 	}
@@ -253,7 +246,7 @@ func (d *checkup) finish(out io.Writer, asJSON bool) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(out, "\nno check failed; %s, %d unchecked\n\n%s",
-		cli.Quantity(int64(d.count(doctor.Warning)), "warning"), d.count(doctor.Unchecked),
+		cli.Quantity(int64(d.count(checks.Warning)), "warning"), d.count(checks.Unchecked),
 		d.expected.Figures())
 	return err
 }

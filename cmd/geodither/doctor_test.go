@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
@@ -19,7 +19,7 @@ import (
 type doctorReport struct {
 	OK        bool
 	Unchecked int
-	Findings  []doctor.Finding
+	Findings  []checks.Finding
 	Expected  *expect.Summary
 }
 

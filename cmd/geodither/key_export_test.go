@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -115,25 +116,25 @@ func TestChecksOfKeys(t *testing.T) {
 		path, env  string
 		level, say string
 	}{
-		"whole": {noise.NewKey(), path, "", config.OK, "key export --until"},
+		"whole": {noise.NewKey(), path, "", checks.OK, "key export --until"},
 		"past": {
-			from(today - 2), path, "", config.OK,
+			from(today - 2), path, "", checks.OK,
 			"from " + (today - 2).String() + " on",
 		},
-		"future":      {from(today + 3), path, "", config.Failure, "key-file"},
-		"environment": {noise.NewKey(), "", "x", config.OK, "in the environment"},
-		"seed 0":      {noise.KeyFromSeed(0), path, "", config.Failure, "small seed"},
-		"seed 65536":  {noise.KeyFromSeed(65536), path, "", config.Failure, "small seed"},
+		"future":      {from(today + 3), path, "", checks.Failure, "key-file"},
+		"environment": {noise.NewKey(), "", "x", checks.OK, "in the environment"},
+		"seed 0":      {noise.KeyFromSeed(0), path, "", checks.Failure, "small seed"},
+		"seed 65536":  {noise.KeyFromSeed(65536), path, "", checks.Failure, "small seed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(files.KeyVariable, c.env)
 			file := config.File{KeyFile: c.path}
-			checks := file.Checks(service.Options{Settings: engine.Settings{Key: c.key}})
-			if !slices.ContainsFunc(checks, func(k config.Check) bool {
-				return k.Name == "key_file" && k.Level == c.level &&
-					strings.Contains(k.Remedy, c.say)
+			found := file.Checks(service.Options{Settings: engine.Settings{Key: c.key}})
+			if !slices.ContainsFunc(found, func(f checks.Finding) bool {
+				return f.Check == "key_file" && f.Level == c.level &&
+					strings.Contains(f.Detail, c.say)
 			}) {
-				t.Errorf("no %s with %q: %+v", c.level, c.say, checks)
+				t.Errorf("no %s with %q: %+v", c.level, c.say, found)
 			}
 		})
 	}

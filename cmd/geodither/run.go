@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -50,13 +51,13 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 				return config.Error(path, err)
 			}
 			options.Logger = slog.New(monitor.NameEvents(options.Logger.Handler()))
-			for _, c := range file.Checks(options) {
-				switch c.Level {
-				case config.Failure:
-					return cli.Usagef("config %s: %s: %s", path, c.Name, c.Remedy)
-				case config.Warning:
-					options.Logger.Warn("a check before the start warns", "check", c.Name,
-						"remedy", c.Remedy)
+			for _, f := range file.Checks(options) {
+				switch f.Level {
+				case checks.Failure:
+					return cli.Usagef("config %s: %s: %s", path, f.Check, f.Detail)
+				case checks.Warning:
+					options.Logger.Warn("a check before the start warns", "check", f.Check,
+						"remedy", f.Detail)
 				}
 			}
 			return serve(cmd.Context(), path, options, file.HTTP, std)

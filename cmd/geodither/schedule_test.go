@@ -9,7 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -183,7 +183,7 @@ func diagnosed(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := checkup{findings: doctor.Examine(t.Context(), options, nil)}
+	d := checkup{findings: service.Examine(t.Context(), options, nil, nil)}
 	d.starts(options.Later)
 	var b strings.Builder
 	for _, f := range d.findings {

@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
@@ -143,7 +142,7 @@ func makeTopics(
 ) (sizes []topics.Size, err error) {
 	for i, c := range all {
 		c.Connection = by
-		more, err := topics.Make(ctx, c, service.CallPatience)
+		more, err := topics.Make(ctx, c, topics.CallPatience)
 		if i > 0 { // its input is listed
 			more = more[min(1, len(more)):]
 		}

@@ -217,7 +217,7 @@ var environments = []environment{
 	// topics
 	says("no raw topic", func(w *environmentWorld) {
 		w.cluster("", kfake.SeedTopics(2, "raws"))
-	}, "raw is missing", "raws", "run waits for it", "topics.partitions"),
+	}, "no such topic: raw", "raws", "(topics-missing)"),
 	says("a service waits for the raw topic", func(w *environmentWorld) {
 		w.cluster("", kfake.SeedTopics(2, "raws"))
 	}, "waiting for Kafka and its topics", "no such topic: raw", "(topics-missing)").
@@ -234,7 +234,7 @@ var environments = []environment{
 	says("no sanitized topic", func(w *environmentWorld) {
 		w.feed(w.cluster(""), 0)
 		w.edit("create: true", "create: false")
-	}, "out is missing", "create it, set topics.create: true"),
+	}, "no such topic: out", "create it", "(topics-missing)"),
 	says("the changelog takes no batch as large as a user's state", func(w *environmentWorld) {
 		c := w.cluster("")
 		small := "300"

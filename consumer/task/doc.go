@@ -145,15 +145,15 @@
 //
 // Some of what the bytes depend on changes in the course of the input, such as a model: a list of
 // versions (Options.Versions), each with a start. The time of a record (Effects.Time) decides which
-// of them count for it, so the list as a whole gives the same bytes whenever it is read. To add to
-// the list, a caller stops the task and starts one with a longer list. Two rules make that the same
+// of them count for it, so the list as a whole gives the same bytes whenever it is read. To change
+// the list, a caller stops the task and starts one with another list. Two rules make that the same
 // as a list that was there from the beginning:
 //
-//   - Mark.Latest is the highest time that was processed. A version that is added must start after
-//     it, so no record that was processed depends on it. The versions before it must stay.
-//     Otherwise the task ends with ErrVersions.
-//   - Records beyond a mark that was found open may have been shown, with times beyond Latest. So a
-//     longer list needs a clean stop, as other settings do (ErrSettings).
+//   - Mark.Latest is the highest time that was processed. The versions that start before or at it
+//     must stay, and none may be added there. Otherwise the task ends with ErrVersions. No record
+//     that was processed depends on a later version, which may go or be replaced.
+//   - Records beyond a mark that was found open may have been shown, with times beyond Latest. So
+//     another list needs a clean stop, as other settings do (ErrSettings).
 //
 // The list belongs to the settings: other settings may come with another one.
 //

@@ -137,7 +137,7 @@ func (s *script) Process(rec Record, state []byte, fx *Effects) error {
 			Key: rec.Key, Value: append([]byte("out:"), rec.Value...),
 			Timestamp: rec.Timestamp,
 		})
-	fx.State = fmt.Appendf(nil, "%s+%s", state, rec.Value)
+	fx.State, fx.Time = fmt.Appendf(nil, "%s+%s", state, rec.Value), rec.Timestamp
 	return s.note("process", "%s=%s state %q", rec.Key, rec.Value, state)
 }
 
@@ -423,8 +423,10 @@ func TestEffects(t *testing.T) {
 	scene("other settings after it", Options{Settings: []byte("S2")}, full)
 	scene("other settings, accepted", Options{Settings: []byte("S2"), AcceptSettings: true}, full)
 	s = newScript()
-	versions := []Version{{1000, []byte("v2")}, {2000, []byte("v3")}}
-	scene("a first start with versions", Options{Settings: []byte("S"), Versions: versions[:1]}, s)
+	versions := []Version{{100, []byte("v2")}, {2000, []byte("v3")}}
+	scene("a first start with versions", Options{Settings: []byte("S"), Versions: versions}, s)
+	scene("a version that has not begun is taken away",
+		Options{Settings: []byte("S"), Versions: versions[:1]}, s)
 	scene("a version is added", Options{Settings: []byte("S"), Versions: versions}, s)
 	scene("a version is taken away", Options{Settings: []byte("S"), Versions: versions[1:]}, s)
 	s = newScript()

@@ -67,9 +67,9 @@ type Options struct {
 	// Nothing is checked if the value is empty, here or in the mark.
 	Settings, Source []byte
 	// Versions are what the Processor's bytes depend on beside Settings, starts ascending, at most
-	// MaxVersions. The task writes them into its marks. A task whose Versions do not extend those
-	// of a mark of the same Settings ends with ErrVersions (CheckVersions), and one that adds some
-	// to those of an open mark with ErrSettings.
+	// MaxVersions. The task writes them into its marks. A task ends with ErrVersions if they differ
+	// from those of a mark of the same Settings for a record that was processed (CheckVersions). It
+	// ends with ErrSettings if they differ at all from those of an open mark.
 	Versions []Version
 	// AcceptSettings goes on where ErrSettings would end the task. Readers of uncommitted data may
 	// then see two different results of some records.

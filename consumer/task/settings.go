@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // marks is what a task knows about the marks of its partition.
@@ -132,7 +133,7 @@ type SettingsError struct {
 func (e *SettingsError) Error() string {
 	what := fmt.Sprintf("%.4x, now %.4x", e.Found, e.Own)
 	if bytes.Equal(e.Found, e.Own) {
-		what = "the list of versions is longer now"
+		what = "the list of versions is another one"
 	}
 	return fmt.Sprintf("%v (%s), perhaps in a transaction beyond offset %d (settings-changed)",
 		ErrSettings, what, e.Input)
@@ -153,7 +154,7 @@ var (
 	ErrPartitioner = errors.New("users would move away from their accounts of ε")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made again")
-	// ErrVersions: the task's versions are not those of the last mark with later ones added.
+	// ErrVersions: the task has other versions than the last mark, for records that were processed.
 	ErrVersions = errors.New("the list of versions does not extend the list in use")
 )
 
@@ -179,21 +180,29 @@ func (e *VersionsError) Error() string {
 // Is matches ErrVersions.
 func (e *VersionsError) Is(target error) bool { return target == ErrVersions }
 
-// CheckVersions returns a VersionsError unless a list is that of a mark, or that one with versions
-// added which start after everything that was processed. Then no record that was processed depends
-// on what is added, so the mark's list and the longer one give it the same bytes.
+// CheckVersions returns a VersionsError unless a list has the versions of a mark that start before
+// or at its Latest, and no others that do. Then the two lists give every record that was processed
+// the same bytes, because none depends on the versions that start later.
 func CheckVersions(m Mark, list []Version) error {
-	for i, v := range m.Versions {
+	begun := m.begun(m.Versions)
+	for i, v := range begun {
 		if i >= len(list) || !v.equal(list[i]) {
 			return &VersionsError{Version: v}
 		}
 	}
-	for _, v := range list[len(m.Versions):] {
-		if m.Latest > 0 && v.From <= m.Latest {
-			return &VersionsError{v, m.Latest}
-		}
+	if more := m.begun(list); len(more) > len(begun) {
+		return &VersionsError{more[len(begun)], m.Latest}
 	}
 	return nil
+}
+
+// begun returns the versions that records may have been processed with. Their starts ascend.
+func (m Mark) begun(list []Version) []Version {
+	n := 0
+	for n < len(list) && list[n].From <= m.Latest {
+		n++
+	}
+	return list[:n]
 }
 
 // accept returns an error if this task must not go on after the last mark.
@@ -219,11 +228,11 @@ func (k *marks) accept(m Mark, o Options) error {
 	return nil
 }
 
-// CheckOpen returns a SettingsError if a list of versions is longer than that of an open mark of
-// the same settings: readers of uncommitted data may have seen records beyond it, of the shorter
+// CheckOpen returns a SettingsError if a list of versions is another than that of an open mark of
+// the same settings: readers of uncommitted data may have seen records beyond it, of the mark's
 // list.
 func CheckOpen(m Mark, settings []byte, versions []Version) error {
-	if !m.Open || len(versions) <= len(m.Versions) {
+	if !m.Open || slices.EqualFunc(m.Versions, versions, Version.equal) {
 		return nil
 	}
 	return &SettingsError{Found: m.Settings, Own: settings, Input: m.Input}

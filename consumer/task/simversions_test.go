@@ -49,6 +49,9 @@ func (w *world) bookVersions(m Mark, from int64) {
 		}
 	}
 	had := w.mark.Versions
+	for len(had) > 0 && had[len(had)-1].From > w.mark.Latest {
+		had = had[:len(had)-1] // no record depends on it
+	}
 	if w.trusting || string(m.Settings) != string(w.mark.Settings) {
 		return
 	}
@@ -57,8 +60,14 @@ func (w *world) bookVersions(m Mark, from int64) {
 		w.violated("the mark %+v has lost versions of %+v", m, w.mark)
 		return
 	}
-	for _, v := range m.Versions[len(had):] {
-		w.events["a version was added"]++
+	old := w.mark.Versions
+	for i, v := range m.Versions[len(had):] {
+		switch at := len(had) + i; {
+		case at >= len(old):
+			w.events["a version was added"]++
+		case !v.equal(old[at]):
+			w.events["a version was replaced"]++
+		}
 		if v.From <= w.mark.Latest {
 			w.violated("the mark %+v adds a version whose time is past", m)
 		}

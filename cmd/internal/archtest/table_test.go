@@ -194,7 +194,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/doctor", "cmd/internal/engine",
+			"cmd/internal/account", "cmd/internal/checks", "cmd/internal/engine",
 			"cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
 			"mechanism/law", "mechanism/mobility",
@@ -210,7 +210,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
-			"producer",
+			"producer", franz,
 		},
 	},
 	"cmd/internal/erase": {
@@ -226,16 +226,17 @@ var table = map[string]rule{
 			"mechanism/ledger", "mechanism/mobility", "schemas", pebble,
 		},
 	},
-	"cmd/internal/doctor": {
+	"cmd/internal/checks": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/law",
-			"mechanism/mobility", "schemas", "schemas/mapping", "schemas/registry",
+			"cmd/internal/files", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/hours",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "schemas", "schemas/mapping",
+			"schemas/registry",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/kafkaconn", "cmd/internal/servicetest",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork", "producer", franz,
 		},
 	},
@@ -261,20 +262,18 @@ var table = map[string]rule{
 	},
 	"cmd/internal/service": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/counting", "cmd/internal/engine",
-			"cmd/internal/monitor", "mechanism/counts", "mechanism/noise",
-			"cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
-			"schemas", "schemas/mapping",
-			"schemas/registry", "state",
+			"cmd/internal/account", "cmd/internal/checks", "cmd/internal/counting",
+			"cmd/internal/engine", "cmd/internal/monitor", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
+			"mechanism/counts", "mechanism/noise", "producer", "schemas", "schemas/registry",
+			"state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
-			"cmd/internal/kafkaconn",
+			"cmd/internal/devbroker", "cmd/internal/erase", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/verify",
-			"mechanism", "mechanism/grid", "mechanism/mobility",
+			"mechanism", "mechanism/grid", "mechanism/mobility", "schemas/mapping",
 			franz, pebble,
 		},
 	},
@@ -348,8 +347,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/config": {
 		ours: []string{
-			"cmd/internal/cli", "cmd/internal/counting", "cmd/internal/engine",
-			"cmd/internal/files", "mechanism/follow", "mechanism/counts",
+			"cmd/internal/checks", "cmd/internal/cli", "cmd/internal/counting",
+			"cmd/internal/engine", "cmd/internal/files", "mechanism/follow", "mechanism/counts",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise",
@@ -403,7 +402,7 @@ var table = map[string]rule{
 	"cmd/internal/kafkatest": {
 		tests: []string{
 			"cmd/internal/account", "cmd/internal/config", "cmd/internal/counting",
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/checks", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/monitor",
 			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/topics", "cmd/internal/verify",
@@ -464,7 +463,7 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/countfiles", "cmd/internal/counting", "cmd/internal/demo",
 			"cmd/internal/devbroker",
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/checks", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/kafkaconn",

@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -172,41 +173,17 @@ func read(path string) (File, error) {
 		return file, errors.New("this is a model, not a config: write a config that names it (" +
 			"model: FILE); " + startFrom)
 	}
-	root, err := decode(data, &file)
+	found, err := decode(data, &file)
+	if errors.Is(err, errEmpty) {
+		return file, fmt.Errorf("%w; %s", err, startFrom)
+	}
 	if err != nil {
 		return file, err
 	}
-	if root.IsZero() {
-		return file, errors.New("the file is empty; " + startFrom)
-	}
-	var all map[string]any
-	if err := root.Decode(&all); err != nil {
-		return file, err
-	}
-	file.written = writtenKeys(all)
-	kafkaKeys, _ := all["kafka"].(map[string]any)
-	file.Kafka.written = writtenKeys(kafkaKeys)
-	// The sections kafka and registry are expanded where a connection is made.
-	kafka, registry := file.Kafka, file.Registry
-	file.Kafka, file.Registry = Kafka{}, Registry{}
-	err = expand(reflect.ValueOf(&file).Elem())
-	file.Kafka, file.Registry = kafka, registry
+	file.written, file.Kafka.written = found.written, found.written
+	file.Kafka.unset, file.Registry.unset = found.unset["kafka"], found.unset["registry"]
 	file.Release.estimate = file.Publish.Estimate
-	return file, errors.Join(err, file.Publish.check())
-}
-
-// writtenKeys returns the keys of a section and of those below it, joined by points.
-func writtenKeys(section map[string]any) map[string]bool {
-	keys := map[string]bool{}
-	for key, value := range section {
-		keys[key] = true
-		if below, ok := value.(map[string]any); ok {
-			for name := range writtenKeys(below) {
-				keys[key+"."+name] = true
-			}
-		}
-	}
-	return keys
+	return file, errors.Join(found.unset[""], file.Publish.check())
 }
 
 // withoutFiles returns the options that no file is read for. It leaves values to the options' own
@@ -244,7 +221,7 @@ func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["top
 func (c *File) CountsAlone() bool { return c.CountsUsers() && c.Topics.Sanitized == "" }
 
 // Schemas returns the schemas that the registry has to have for the services of a config.
-func (c *File) Schemas() ([]service.Schema, error) {
+func (c *File) Schemas() ([]checks.Schema, error) {
 	o := c.withoutFiles()
 	switch {
 	case o.Topics.Sanitized == "":
@@ -252,13 +229,13 @@ func (c *File) Schemas() ([]service.Schema, error) {
 	case o.Topics.DeadLetters == "" && o.Group == "":
 		return nil, errors.New("group: name the consumer group")
 	}
-	list := service.Schemas(o.Cluster)
+	list := checks.Schemas(o.Cluster)
 	if c.CountsUsers() {
 		_, totals, err := c.CountingClusters()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, service.Schemas(totals)...)
+		list = append(list, checks.Schemas(totals)...)
 	}
 	return list, nil
 }
@@ -375,10 +352,10 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 	if member != "" {
 		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
 	}
-	if k.written["tls"] {
+	if k.written["kafka.tls"] {
 		o.TLS = &k.TLS
 	}
-	if k.written["sasl"] {
+	if k.written["kafka.sasl"] {
 		o.SASL = &k.SASL
 	}
 	return o

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -19,22 +18,22 @@ type Kafka struct {
 	TLS      kafkaconn.TLS  `yaml:"tls"`
 	SASL     kafkaconn.SASL `yaml:"sasl"`
 
-	written map[string]bool // the keys that the file has, such as tls.ca_file, also without a value
+	written map[string]bool // as File.written
+	unset   error           // variables that the environment does not have
 	dir     string          // of the config, for relative paths
 }
 
-// ready returns the section with the variables of the environment in it, and with paths that are
-// those of the config's folder. Only what connects needs it: other commands do without variables
-// that hold passwords.
+// ready returns the section with paths that are those of the config's folder, unless it lacks a
+// variable.
 func (k Kafka) ready() (Kafka, error) {
-	if err := expand(reflect.ValueOf(&k).Elem()); err != nil {
-		return k, err
+	if k.unset != nil {
+		return k, k.unset
 	}
 	var errs []error
 	paths := k.paths()
 	for _, key := range slices.Sorted(maps.Keys(paths)) {
 		path := paths[key]
-		if *path == "" && k.written[key] {
+		if *path == "" && k.written["kafka."+key] {
 			errs = append(errs,
 				fmt.Errorf("kafka.%s is empty", key))
 		}

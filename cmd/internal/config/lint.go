@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
 
@@ -59,13 +62,29 @@ func (l *linter) check() {
 			l.faults = append(l.faults, errors.New(text))
 		}
 	}
-	for _, c := range l.file.Checks(options.WithDefaults()) {
+	for _, f := range l.file.Checks(options) {
 		switch {
-		case c.Level == Failure:
-			l.faults = append(l.faults, fmt.Errorf("%s: %s", c.Name, c.Remedy))
-		case c.Level == Warning && (c.Name != "release.budget" || len(l.faults) == 0):
-			l.warn("%s: %s", c.Name, c.Remedy)
+		case f.Level == checks.Failure:
+			l.faults = append(l.faults, fmt.Errorf("%s: %s", f.Check, f.Detail))
+		case f.Level == checks.Warning && (f.Check != "release.budget" || len(l.faults) == 0):
+			l.warn("%s: %s", f.Check, f.Detail)
 		}
+	}
+}
+
+// Checks makes the checks that need no broker, of options of the config. What could not be read,
+// such as a key that is elsewhere, is left out.
+func (c *File) Checks(o service.Options) []checks.Finding {
+	start := o.Start()
+	start.Config = c.Beside()
+	return checks.ByText(start)
+}
+
+// Beside is what the config says beside the options of its service.
+func (c *File) Beside() *checks.Config {
+	return &checks.Config{
+		KeyFile: c.KeyFile, KeyCheckOff: c.Input.KeyCheck == mapping.KeyCheckOff,
+		Counts: c.CountsUsers(), PlainLogin: c.Kafka.SASL.AllowPlaintext,
 	}
 }
 

@@ -16,7 +16,8 @@ type Registry struct {
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	TLS            kafkaconn.TLS `yaml:"tls"`
 
-	dir string // of the config, for relative paths
+	dir   string // of the config, for relative paths
+	unset error  // variables that the environment does not have
 }
 
 // BasicAuth is a user and a password.
@@ -26,15 +27,15 @@ type BasicAuth struct {
 	PasswordFile string           `yaml:"password_file"`
 }
 
-// Client returns a client of the registry; nil if the config names none. It puts in the variables
-// that the section names, and checks it, and the files that it names.
+// Client returns a client of the registry; nil if the config names none. It checks the
+// section, and the files that it names.
 func (r Registry) Client() (*registry.Client, error) {
 	dir := r.dir
 	if r.dir = ""; reflect.ValueOf(r).IsZero() {
 		return nil, nil //nolint:nilnil // there is none to ask
 	}
-	if err := expand(reflect.ValueOf(&r).Elem()); err != nil {
-		return nil, err
+	if r.unset != nil {
+		return nil, r.unset
 	}
 	for _, path := range []*string{
 		&r.BasicAuth.PasswordFile, &r.TokenFile, &r.TLS.CAFile, &r.TLS.CertFile, &r.TLS.KeyFile,

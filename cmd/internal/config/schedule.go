@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +72,8 @@ func (e entry) load() (*mobility.Model, error) {
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
 func parseSchedule(text []byte, dir string) ([]entry, error) {
 	var entries []entry
-	if _, err := decode(text, &entries); err != nil {
+	found, err := decode(text, &entries)
+	if err = cmp.Or(err, found.unset[""]); err != nil && !errors.Is(err, errEmpty) {
 		return nil, err
 	}
 	if len(entries) == 0 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"net/url"
-	"reflect"
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
@@ -24,7 +23,7 @@ func Show(path string) (string, error) {
 	if file.Kafka, err = file.Kafka.ready(); err != nil {
 		return "", Error(path, err)
 	}
-	if err := expand(reflect.ValueOf(&file.Registry).Elem()); err != nil {
+	if err := file.Registry.unset; err != nil {
 		return "", Error(path, err)
 	}
 	for _, address := range []*string{&file.Registry.URL, &file.Kafka.SASL.OAuth.TokenEndpointURL} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,53 +18,6 @@ import (
 // variable is ${NAME} or ${NAME:default}; a second $ before it makes it a plain text.
 var variable = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
 
-// expand puts environment variables into the texts of a value that was read from YAML. They come
-// in after YAML was parsed, so what a variable holds cannot change the document.
-func expand(v reflect.Value) error {
-	var errs []error
-	if v.CanAddr() {
-		if secret, ok := v.Addr().Interface().(*kafkaconn.Secret); ok {
-			return secret.Expand(expandText)
-		}
-	}
-	switch v.Kind() {
-	case reflect.String:
-		text, err := expandText(v.String())
-		v.SetString(text)
-		return err
-	case reflect.Interface: // of a rule
-		if text, ok := v.Interface().(string); ok {
-			text, err := expandText(text)
-			v.Set(reflect.ValueOf(text))
-			return err
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				errs = append(errs, expand(v.Field(i)))
-			}
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			errs = append(errs, expand(v.Index(i)))
-		}
-	case reflect.Map:
-		if v.IsNil() {
-			return nil
-		}
-		expanded := reflect.MakeMap(v.Type()) // another one: the section may be expanded again
-		for _, key := range v.MapKeys() {
-			value := reflect.New(v.Type().Elem()).Elem()
-			value.Set(v.MapIndex(key))
-			errs = append(errs, expand(value))
-			expanded.SetMapIndex(key, value)
-		}
-		v.Set(expanded)
-	default:
-	}
-	return errors.Join(errs...)
-}
-
 // noVariable is the name of a variable that the environment does not have.
 type noVariable string
 
@@ -73,6 +27,11 @@ func (name noVariable) Error() string {
 		"$${%[1]s} for the text itself", string(name))
 }
 
+// connections are the sections that only what connects needs: other commands do without variables
+// that hold passwords. Any value in them may be a secret that was meant for another line.
+var connections = []string{"kafka", "registry"}
+
+// expandText puts variables into a text.
 func expandText(text string) (string, error) {
 	var errs []error
 	text = variable.ReplaceAllStringFunc(text, func(found string) string {
@@ -92,56 +51,82 @@ func expandText(text string) (string, error) {
 	return text, errors.Join(errs...)
 }
 
-// document looks at the nodes of a YAML document before it is decoded into a type.
+// document is what one pass over the nodes of a YAML document finds, before it is decoded into a
+// type.
 type document struct {
-	seen    map[visit]bool
-	unknown []error // keys that the type does not have
-	wrong   []error // variables that do not hold what the type wants
-}
-
-// visit is one look at a node, which an alias may repeat.
-type visit struct {
-	node *yaml.Node
-	as   reflect.Type
+	written map[string]bool // keys that it has, such as topics.raw, also without a value
+	unknown []error         // keys that the type does not have
+	wrong   []error         // variables that do not hold what the type wants
+	// unset are variables of texts that the environment does not have, by section for connections,
+	// and all others under an empty name.
+	unset map[string]error
+	done  map[*yaml.Node]bool // variables that were put in: an alias repeats its node
 }
 
 // walk looks at a node that is decoded into a type. It collects unknown keys: a misspelt setting
-// must not silently keep its default. It puts variables into numbers, durations and switches, for
-// which the decoder would take no variable. Texts keep their variables.
+// must not silently keep its default. It puts the variables in. That is after YAML was parsed, so
+// what a variable holds cannot change the document.
 func (d *document) walk(node *yaml.Node, t reflect.Type, path string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	if d.seen[visit{node, t}] {
-		return
-	}
-	d.seen[visit{node, t}] = true
-	switch {
-	case node.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			key, value := node.Content[i], node.Content[i+1]
-			if key.Value == "<<" {
-				d.walk(value, t, path)
-			} else if below, ok := fieldOf(t, key.Value); ok {
-				d.walk(value, below, strings.TrimPrefix(path+"."+key.Value, "."))
-			} else {
-				d.unknown = append(d.unknown,
-					fmt.Errorf("line %d: %s", key.Line, unknown(key.Value)))
+	switch node.Kind {
+	case yaml.AliasNode:
+		d.walk(node.Alias, t, path)
+	case yaml.DocumentNode:
+		d.walk(node.Content[0], t, path)
+	case yaml.SequenceNode:
+		for _, one := range node.Content {
+			if t.Kind() == reflect.Slice {
+				d.walk(one, t.Elem(), path)
 			}
 		}
-	case node.Kind == yaml.DocumentNode:
-		d.walk(node.Content[0], t, path)
-	case node.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
-		for _, one := range node.Content {
-			d.walk(one, t.Elem(), path)
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			d.key(node.Content[i], node.Content[i+1], t, path)
 		}
-	case node.Kind == yaml.ScalarNode && isNumber(t) && variable.MatchString(node.Value):
+	case yaml.ScalarNode:
+		if variable.MatchString(node.Value) && !d.done[node] {
+			d.done[node] = true
+			d.put(node, t, path)
+		}
+	}
+}
+
+// key looks at a key of a mapping that is decoded into a type, and at its value.
+func (d *document) key(key, value *yaml.Node, t reflect.Type, path string) {
+	below := strings.TrimPrefix(path+"."+key.Value, ".")
+	switch of, known := fieldOf(t, key.Value); {
+	case key.Value == "<<":
+		d.walk(value, t, path)
+	case known:
+		d.written[below] = true
+		d.walk(value, of, below)
+	case t.Kind() == reflect.Map:
+		d.written[below] = true
+		d.walk(value, t.Elem(), below)
+	case t.Kind() == reflect.Struct:
+		d.unknown = append(d.unknown, fmt.Errorf("line %d: %s", key.Line, unknown(key.Value)))
+	}
+}
+
+// put puts variables into a node.
+func (d *document) put(node *yaml.Node, t reflect.Type, path string) {
+	switch {
+	case isNumber(t):
 		if err := putNumber(node, t); err != nil {
 			d.wrong = append(d.wrong, fmt.Errorf("line %d: %s: %w", node.Line, path, err))
 		}
+	case t.Kind() == reflect.String, t.Kind() == reflect.Interface,
+		t == reflect.TypeFor[kafkaconn.Secret](),
+		reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]()):
+		text, err := expandText(node.Value)
+		node.Value, node.Tag, node.Style = text, "!!str", yaml.DoubleQuotedStyle
+		section, _, _ := strings.Cut(path, ".")
+		if !slices.Contains(connections, section) {
+			section = ""
+		}
+		d.unset[section] = errors.Join(d.unset[section], err)
 	}
 }
 
@@ -157,6 +142,9 @@ func isNumber(t reflect.Type) bool {
 
 // fieldOf returns the type that a struct has for a key.
 func fieldOf(t reflect.Type, key string) (reflect.Type, bool) {
+	if t.Kind() != reflect.Struct {
+		return nil, false
+	}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
 		if name == key && key != "" {

@@ -13,32 +13,34 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
 
-// decode reads a YAML text of one document into a value, with the variables of its numbers. It
-// returns the document; of an empty text one without content. The errors are the author's.
-func decode(text []byte, into any) (*yaml.Node, error) {
+// decode reads a YAML text of one document into a value, with the variables of the environment. It
+// returns what it has found; of an empty text nothing is written. The errors are the author's.
+func decode(text []byte, into any) (document, error) {
+	d := document{
+		written: map[string]bool{}, unset: map[string]error{}, done: map[*yaml.Node]bool{},
+	}
 	root := new(yaml.Node)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(root); errors.Is(err, io.EOF) {
-		return root, nil
+		return d, errEmpty
 	} else if err != nil {
-		return root, explainTab(text, err)
+		return d, explainTab(text, err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return root, errors.New("a second YAML document follows the first (---)")
+		return d, errors.New("a second YAML document follows the first (---)")
 	}
-	d := document{seen: map[visit]bool{}}
-	of := reflect.TypeOf(into).Elem()
-	d.walk(root, of, "")
+	d.walk(root, reflect.TypeOf(into).Elem(), "")
 	if len(d.wrong) > 0 {
-		return root, errors.Join(d.wrong...)
+		return d, errors.Join(d.wrong...)
 	}
-	err := root.Decode(into)
-	return root, errors.Join(append(d.unknown, explainYAML(err, secretLines(root, of)))...)
+	err := explainYAML(root.Decode(into), secretLines(root))
+	return d, errors.Join(append(d.unknown, err)...)
 }
+
+// errEmpty says that a text has no document.
+var errEmpty = errors.New("the file is empty")
 
 var wrongKind = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
 
@@ -91,17 +93,12 @@ func explainTab(text []byte, err error) error {
 	return err
 }
 
-// secretLines reports of a line of a text of a type whether it is in a section that has keys for
-// secrets, where any value may be one that was meant for another line.
-func secretLines(root *yaml.Node, of reflect.Type) func(line int) bool {
+// secretLines reports of a line of a document whether it is in a section that may hold secrets.
+func secretLines(root *yaml.Node) func(line int) bool {
 	var ranges [][2]int
-	if of.Kind() != reflect.Struct {
-		return func(int) bool { return false }
-	}
 	for _, document := range root.Content {
 		for i := 0; i+1 < len(document.Content); i += 2 {
-			t, ok := fieldOf(of, document.Content[i].Value)
-			if !ok || !holdsSecrets(t) {
+			if !slices.Contains(connections, document.Content[i].Value) {
 				continue
 			}
 			lines := [2]int{document.Content[i].Line, math.MaxInt}
@@ -119,19 +116,4 @@ func secretLines(root *yaml.Node, of reflect.Type) func(line int) bool {
 			return line >= lines[0] && line <= lines[1]
 		})
 	}
-}
-
-// holdsSecrets reports whether a type has a secret in it.
-func holdsSecrets(t reflect.Type) bool {
-	switch {
-	case t == reflect.TypeFor[kafkaconn.Secret]():
-		return true
-	case t.Kind() == reflect.Struct:
-		for i := range t.NumField() {
-			if t.Field(i).IsExported() && holdsSecrets(t.Field(i).Type) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -59,8 +59,8 @@ func (s Settings) Versions() []task.Version {
 	return list
 }
 
-// CheckVersions returns an error unless the list of models is that of a mark, or that one with
-// later versions added: see task.CheckVersions.
+// CheckVersions returns an error unless every record up to a mark has the same model under both
+// lists: see task.CheckVersions.
 func (s Settings) CheckVersions(m task.Mark) error {
 	return NameVersion(task.CheckVersions(m, s.Versions()))
 }

@@ -87,20 +87,23 @@ func TestVersionLoad(t *testing.T) {
 	}
 }
 
-// TestCheckVersions: a list may only grow, behind everything that was processed. Errors say which
+// TestCheckVersions: a list may only change behind everything that was processed. Errors say which
 // version is wrong, and what to do.
 func TestCheckVersions(t *testing.T) {
 	one, two := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
 		servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	v, w, x := newVersion(t, 3, one), newVersion(t, 6, two), newVersion(t, 6, one)
-	used := Settings{Later: []*Version{v}}
+	used := Settings{Later: []*Version{v, w}} // of which the second has not begun
 	mark := task.Mark{Versions: used.Versions(), Latest: servicetest.StepTime(5).UnixMilli()}
 	for name, c := range map[string]struct {
 		later []*Version
 		says  []string // nil: it may start
 	}{
-		"the same":           {[]*Version{v}, nil},
-		"a later one":        {[]*Version{v, w}, nil},
+		"the same":           {[]*Version{v, w}, nil},
+		"a later one":        {[]*Version{v, w, newVersion(t, 8, one)}, nil},
+		"without the last":   {[]*Version{v}, nil},
+		"another last one":   {[]*Version{v, newVersion(t, 6, one)}, nil},
+		"one before it":      {[]*Version{v, newVersion(t, 6, one), newVersion(t, 7, two)}, nil},
 		"none":               {nil, []string{"lacks", one.ID(), "put", "back"}},
 		"another one before": {[]*Version{newVersion(t, 1, two), v}, []string{one.ID(), "back"}},
 		"in its place":       {[]*Version{newVersion(t, 3, two)}, []string{one.ID(), "back"}},
@@ -118,6 +121,19 @@ func TestCheckVersions(t *testing.T) {
 				t.Errorf("%s: %v does not say %q", name, err, word)
 			}
 		}
+	}
+	open := task.Mark{Open: true, Versions: used.Versions(), Latest: mark.Latest}
+	for name, later := range map[string][]*Version{
+		"shorter": {v}, "another": {v, newVersion(t, 6, one)},
+		"longer": {v, w, newVersion(t, 8, one)},
+	} {
+		if err := task.CheckOpen(open, nil, Settings{Later: later}.Versions()); !errors.Is(err,
+			task.ErrSettings) {
+			t.Errorf("a list that is %s, at an open mark: %v", name, err)
+		}
+	}
+	if err := task.CheckOpen(open, nil, used.Versions()); err != nil {
+		t.Errorf("the same list, at an open mark: %v", err)
 	}
 	if err := (Settings{Later: []*Version{v, x}}).CheckVersions(task.Mark{}); err != nil {
 		t.Errorf("where nothing was processed: %v", err)

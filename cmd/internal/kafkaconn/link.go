@@ -377,7 +377,7 @@ func (l *login) explain(err error, broker string) error {
 	if l.sasl.Mechanism == MSKIAM {
 		user = "the token that AWS's credentials have signed"
 		credentials = "check that their role may connect (kafka-cluster:Connect on the cluster), " +
-			"kafka.sasl.aws_region, the listener's port (9098, or 9198), and this machine's clock"
+			"AWS_REGION, the listener's port (9098, or 9198), and this machine's clock"
 	}
 	switch {
 	case errors.As(err, &refused) && refused.code == kafka.UnsupportedSASLMechanism:

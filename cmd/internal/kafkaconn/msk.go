@@ -12,21 +12,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
-// newMSKTokens returns tokens that AWS's credentials sign for a region. The SDK looks for the
-// credentials as every program of AWS does: in the environment, the shared files, the role of the
+// newMSKTokens returns tokens that AWS's credentials sign for a region. The SDK looks for both as
+// every program of AWS does: in the environment, the shared files, the role of the
 // pod, task or machine. It asks for new ones before the old ones end, so a role's hours do not end
 // the service.
-func newMSKTokens(region string, now func() time.Time) (*tokens, error) {
-	var options []func(*config.LoadOptions) error
-	if region != "" {
-		options = append(options, config.WithRegion(region))
-	}
-	aws, err := config.LoadDefaultConfig(context.Background(), options...)
+func newMSKTokens(now func() time.Time) (*tokens, error) {
+	aws, err := config.LoadDefaultConfig(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("kafka.sasl: AWS's settings cannot be read: %w", err)
 	}
 	if aws.Region == "" {
-		return nil, errors.New("kafka.sasl.aws_region: name the region, or set AWS_REGION")
+		return nil, errors.New("kafka.sasl: set AWS_REGION in the environment")
 	}
 	return newTokenSource(now, func(ctx context.Context) (string, time.Duration, error) {
 		token, until, err := signer.GenerateAuthTokenFromCredentialsProvider(ctx, aws.Region,

@@ -30,8 +30,9 @@ func awsEnvironment(t *testing.T) {
 // an hour, and the secret is not in it. It is made again before it ends.
 func TestMSKToken(t *testing.T) {
 	awsEnvironment(t)
+	t.Setenv("AWS_REGION", "eu-central-1")
 	at := &clock{at: time.Now()}
-	tokens, err := newMSKTokens("eu-central-1", at.now)
+	tokens, err := newMSKTokens(at.now)
 	must(t, err)
 	token, err := tokens.token(t.Context())
 	must(t, err)
@@ -73,15 +74,15 @@ func TestMSKToken(t *testing.T) {
 	}
 }
 
-// TestMSKRegion: the region comes from the config, or else from the environment.
+// TestMSKRegion: the region comes from AWS's own settings.
 func TestMSKRegion(t *testing.T) {
 	awsEnvironment(t)
-	if _, err := newMSKTokens("", time.Now); err == nil ||
-		!strings.Contains(err.Error(), "kafka.sasl.aws_region: name the region") {
+	if _, err := newMSKTokens(time.Now); err == nil ||
+		!strings.Contains(err.Error(), "set AWS_REGION") {
 		t.Errorf("without a region: %v", err)
 	}
 	t.Setenv("AWS_REGION", "us-west-2")
-	tokens, err := newMSKTokens("", time.Now)
+	tokens, err := newMSKTokens(time.Now)
 	must(t, err)
 	token, err := tokens.token(t.Context())
 	must(t, err)
@@ -96,7 +97,8 @@ func TestMSKWithoutCredentials(t *testing.T) {
 	awsEnvironment(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	tokens, err := newMSKTokens("eu-central-1", time.Now)
+	t.Setenv("AWS_REGION", "eu-central-1")
+	tokens, err := newMSKTokens(time.Now)
 	must(t, err)
 	if _, err := tokens.token(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "AWS gives no credentials; set AWS_ACCESS_KEY_ID") {
@@ -108,6 +110,7 @@ func TestMSKWithoutCredentials(t *testing.T) {
 // ends.
 func TestMSKLogin(t *testing.T) {
 	awsEnvironment(t)
+	t.Setenv("AWS_REGION", "eu-central-1")
 	sent := make(chan string, 4)
 	const session = 15 * time.Minute
 	s := &script{authenticate: func(message []byte) *saslauthenticate.Response {
@@ -116,7 +119,7 @@ func TestMSKLogin(t *testing.T) {
 	}}
 	address := s.start(t)
 	c, at := connection(t, Options{SASL: &SASL{
-		Mechanism: MSKIAM, AWSRegion: "eu-central-1", AllowPlaintext: true,
+		Mechanism: MSKIAM, AllowPlaintext: true,
 	}})
 	conn, err := c.dial(t.Context(), "tcp", address)
 	must(t, err)

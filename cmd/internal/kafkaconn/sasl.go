@@ -41,8 +41,6 @@ type SASL struct {
 	// certificate is not checked, and sending a client secret to a token endpoint over http.
 	AllowPlaintext bool  `yaml:"allow_plaintext"`
 	OAuth          OAuth `yaml:"oauthbearer"`
-	// AWSRegion is the region of the cluster for AWS_MSK_IAM; empty: that of AWS's own settings.
-	AWSRegion string `yaml:"aws_region"`
 }
 
 // login logs in to brokers. It is safe for concurrent use.
@@ -71,9 +69,6 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 		return nil, fmt.Errorf("%s: without TLS others can try passwords of %s; to permit it: %s "+
 			"(no-tls)", section, s.Mechanism, permit)
 	}
-	if s.AWSRegion != "" && s.Mechanism != MSKIAM {
-		return nil, fmt.Errorf("%s.aws_region is for %s, not for %s", section, MSKIAM, s.Mechanism)
-	}
 	switch {
 	case bears && (s.Username != "" || s.Password != nil || s.PasswordFile != ""):
 		return nil, fmt.Errorf("%s: username and password are not for %s: %s", section, s.Mechanism,
@@ -90,7 +85,7 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 			s.Mechanism)
 	case s.Mechanism == MSKIAM:
 		var err error
-		l.tokens, err = newMSKTokens(s.AWSRegion, time.Now)
+		l.tokens, err = newMSKTokens(time.Now)
 		return l, err
 	case s.Username == "":
 		return nil, fmt.Errorf("%s.username: name a user for %s", section, s.Mechanism)

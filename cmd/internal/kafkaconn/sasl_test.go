@@ -352,10 +352,6 @@ func TestSASLOptions(t *testing.T) {
 			tls, &SASL{Mechanism: MSKIAM, Username: "u"}, "AWS's own settings have the credentials",
 		},
 		"IAM in plain text": {nil, &SASL{Mechanism: MSKIAM}, "(no-tls)"},
-		"a region of AWS for a password": {
-			tls, &SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p"), AWSRegion: "r"},
-			"aws_region is for AWS_MSK_IAM, not for PLAIN",
-		},
 		"nothing for OAuth": {tls, &SASL{Mechanism: OAuthBearer}, "or token_file"},
 		"http": {
 			tls, but(func(o *OAuth) { o.TokenEndpointURL = "http://idp.example/token" }),

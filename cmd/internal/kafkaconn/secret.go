@@ -50,14 +50,6 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Expand replaces the text by what a function makes of it, such as one that puts in variables of
-// the environment.
-func (s *Secret) Expand(expand func(string) (string, error)) error {
-	text, err := expand(s.reveal())
-	*s = NewSecret(text)
-	return err
-}
-
 // secretFrom returns a secret that stands in the config, or else in a file, which is read again at
 // each call. Spaces and line ends around a file's content are not part of it. key names the setting
 // of the file in errors.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/producer"
@@ -104,7 +105,7 @@ func TestConfluentsClients(t *testing.T) {
 	o := w.options("registry")
 	o.RawEncoding, o.Partitioner = schemas.Auto, engine.CRC32
 	o.SanitizedEncoding, o.Registry = schemas.AvroRegistry, w.client
-	for _, s := range service.Schemas(o.Cluster) {
+	for _, s := range checks.Schemas(o.Cluster) {
 		made, err := w.client.Register(t.Context(), s.Subject, s.Text)
 		w.ok(err)
 		found, err := w.client.Find(t.Context(), s.Subject, s.Text)
@@ -166,7 +167,7 @@ func (o *others) sanitized(name string, encoding schemas.Encoding) (service.Opti
 	options.SanitizedEncoding = encoding
 	if encoding == schemas.AvroRegistry {
 		options.Registry = o.client
-		for _, s := range service.Schemas(options.Cluster) {
+		for _, s := range checks.Schemas(options.Cluster) {
 			_, err := o.client.Register(o.Context(), s.Subject, s.Text)
 			o.ok(err)
 		}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -46,7 +47,7 @@ func TestARawLogThatWasRegrown(t *testing.T) {
 	if end <= short {
 		t.Fatalf("the log ends at %d, and %d records were processed", end, short)
 	}
-	found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+	found := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 	t.Logf("doctor: %s", found)
 	if !strings.Contains(found, "has grown again") {
 		t.Error("doctor does not say it")

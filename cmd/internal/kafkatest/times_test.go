@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
@@ -38,7 +39,7 @@ func TestOldRecordsUnderABound(t *testing.T) {
 		Name: o.Topics.Sanitized, Partitions: 1, Replication: 1,
 	}))
 	w.ok(topics.Create(t.Context(), h.client, wire.Options{}, o.Topics))
-	said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+	said := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 	if !strings.Contains(said, o.Topics.Sanitized) || !strings.Contains(said, setting) ||
 		strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor's failures: %s", said)

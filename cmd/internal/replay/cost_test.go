@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -153,5 +154,28 @@ func TestReplayTakenUp(t *testing.T) {
 	if _, err := replay.Run(t.Context(), o, same); err == nil ||
 		!strings.Contains(err.Error(), "now it would be a second") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
+	}
+}
+
+// TestReplayTakenUpWithOtherModels: a replay that has begun goes on with the models that it began
+// with. One that has processed everything is not done under other ones.
+func TestReplayTakenUpWithOtherModels(t *testing.T) {
+	w := atwork.Served(t, 20, 8)
+	o := atwork.Options(w, "first")
+	r := replay.Options{Output: "again", SpendAgain: true}
+	with := o
+	with.Later = []*engine.Version{atwork.Version(t, 3,
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))}
+	atwork.Replay(t, with, r)
+	plan, err := replay.NewPlan(t.Context(), with, r)
+	if servicetest.OK(t, err); !plan.Done {
+		t.Errorf("with the same models: %+v", plan)
+	}
+	other := o
+	other.Later = []*engine.Version{atwork.Version(t, 3,
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))}
+	if plan, err := replay.NewPlan(t.Context(), other, r); !errors.Is(err, task.ErrVersions) ||
+		!strings.Contains(err.Error(), "has begun with other models") {
+		t.Errorf("with other models: %+v, %v", plan, err)
 	}
 }

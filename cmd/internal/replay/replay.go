@@ -190,7 +190,7 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	}
 	replayed, _ := r.options(o.WithDefaults())
 	// Run needs the group's coordinator, which may be another broker than those asked so far.
-	call := wire.Options{RetryTimeout: service.CallPatience}
+	call := wire.Options{RetryTimeout: topics.CallPatience}
 	if _, _, err := consumer.Committed(ctx, o.Client(), call, replayed.Group, replayed.Topics.Raw,
 		0); err != nil {
 		return plan, err
@@ -396,6 +396,9 @@ func (p *planner) resume(
 	part.begun = true
 	if err := p.takeUp(&part, own); err != nil {
 		return part, true, err
+	}
+	if err := p.replay.CheckVersions(own); err != nil {
+		return part, true, fmt.Errorf("group %s has begun with other models: %w", p.r.Group, err)
 	}
 	committed, found, err := consumer.Committed(ctx, p.client,
 		wire.Options{RetryTimeout: p.replay.Patience()}, p.r.Group,

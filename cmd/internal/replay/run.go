@@ -9,6 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -142,7 +143,7 @@ func (p *Plan) look(
 			continue
 		}
 		committed, found, err := consumer.Committed(ctx, client,
-			wire.Options{RetryTimeout: service.CallPatience}, o.Group, o.Topics.Raw, int32(i))
+			wire.Options{RetryTimeout: topics.CallPatience}, o.Group, o.Topics.Raw, int32(i))
 		if ctx.Err() != nil {
 			p.Done = false
 			return 0, false

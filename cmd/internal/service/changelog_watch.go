@@ -61,7 +61,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 // lookAtChangelog compares id and policy with those of the start. Other errors than
 // those that watchChangelog knows may pass.
 func (s *Service) lookAtChangelog(ctx context.Context) error {
-	o := wire.Options{RetryTimeout: CallPatience}
+	o := wire.Options{RetryTimeout: topics.CallPatience}
 	topic := s.options.Topics.Changelog
 	ids, err := admin.TopicIDs(ctx, s.client, o, topic)
 	if err != nil {
@@ -81,7 +81,8 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 // may be gone for as long.
 func (s *Service) lookAtOutputs(ctx context.Context) {
 	names := s.options.Topics.Outputs()
-	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, names...)
+	_, err := admin.Partitions(ctx, s.client, wire.Options{RetryTimeout: topics.CallPatience},
+		names...)
 	var missing *admin.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		return

@@ -15,6 +15,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -82,21 +83,6 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 			}
 		}
 		return &stage{counter: w, key: w.Key, taken: taken, log: log}, nil
-	}, check: func(ctx context.Context) error {
-		err := engine.OneAccount(s.options.Partitioner, s.options.Source(), int(s.partitions))
-		if err == nil {
-			err = s.checkKept(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if !c.producersTimes {
-			err := CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
-			if err != nil {
-				return err
-			}
-		}
-		return s.lookAtRaw(ctx, false)
 	}}), nil
 }
 
@@ -127,7 +113,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		}, taken: func() engine.Tally { return engine.Tally{} }, due: func() int64 {
 			return settings.DueMS(cmp.Or(t.PublishedMS(), began), at.Number, at.Of)
 		}}, nil
-	}, check: s.checkKept}), nil
+	}}), nil
 }
 
 // hasKey returns an error about a key that has no noise.
@@ -143,21 +129,16 @@ type countingJob struct {
 	*Counting
 	service *Service
 	make    func(at engine.Partition, d *task.Dependencies) (*stage, error)
-	check   func(ctx context.Context) error
 }
 
 func (j *countingJob) begin(ctx context.Context) error {
-	err := j.service.patiently(ctx, func() error {
+	return j.service.patiently(ctx, func() error {
 		return j.find(ctx, j.service.client, j.service.patience)
 	})
-	if err != nil {
-		return err
-	}
-	return j.service.patiently(ctx, func() error { return j.check(ctx) })
 }
 
 // judge implements job, for fixes.
-func (j *countingJob) judge(at engine.Partition) (judge, error) {
+func (j *countingJob) judge(at engine.Partition) (checks.Judge, error) {
 	o := j.service.options
 	return counting.NewWindows(j.settings, o.Source(), o.Partitioner, at, 1)
 }
@@ -361,20 +342,10 @@ func CheckAppendTimes(
 	if err != nil {
 		return err
 	}
-	const want = topics.LogAppendTime
-	if have[topics.TimestampType] == want {
+	if have[topics.TimestampType] == topics.LogAppendTime {
 		return nil
 	}
-	return fmt.Errorf("topics.raw: records of %s have their producers' times: kafka-configs.sh "+
-		"--bootstrap-server %s --alter --topic %s --add-config %s=%s", t.Raw,
-		c.Brokers[0], t.Raw, topics.TimestampType, want)
-}
-
-// checkKept refuses an output that Kafka compacts: records of the partitions of a window have one
-// key there, and so have the windows of a zone.
-func (s *Service) checkKept(ctx context.Context) error {
-	return admin.CheckConfigs(ctx, s.client, wire.Options{RetryTimeout: s.patience},
-		s.options.Topics.Sanitized, map[string]string{"cleanup.policy": "delete"})
+	return checks.ProducersTimes(c)
 }
 
 // counter is a processor of counting.
@@ -434,18 +405,4 @@ func (p *stage) Take() (t engine.Tally, next int64) {
 			"of brokers and of this machine right, or raise counts.skew", "fixes", t.Late)
 	}
 	return t, p.next
-}
-
-// LookFirst looks at the raw records with which a start would begin, in so many partitions, and
-// changes nothing. begun says that users may have states. An error is one that a start would end
-// with.
-func (s *Service) LookFirst(ctx context.Context, partitions int, begun bool) error {
-	s.partitions = int32(partitions)
-	if j, counts := s.job.(*countingJob); counts {
-		err := s.patiently(ctx, func() error { return j.find(ctx, s.client, s.patience) })
-		if err != nil {
-			return err
-		}
-	}
-	return s.lookAtRaw(ctx, begun)
 }

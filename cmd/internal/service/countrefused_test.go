@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -216,10 +216,10 @@ func TestCountingHopeless(t *testing.T) {
 		if f.w.Exists(t, f.totals.Topics.Sanitized) && len(f.have(t, true)) > 0 {
 			t.Errorf("%s: counts were published", c.words)
 		}
-		var found []doctor.Finding
-		doctor.ExamineFirstCounted(t.Context(), f.windows, f.common(),
-			func(one doctor.Finding) { found = append(found, one) })
-		if said := atwork.Details(found, doctor.Failure); !strings.Contains(said, c.words) {
+		var found []checks.Finding
+		service.ExamineCounting(t.Context(), f.windows, f.common(),
+			func(one checks.Finding) { found = append(found, one) })
+		if said := atwork.Details(found, checks.Failure); !strings.Contains(said, c.words) {
 			t.Errorf("%s: doctor says %q", c.words, said)
 		}
 		f.windows.AcceptRefused = true

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -38,8 +39,8 @@ func TestCutChangelog(t *testing.T) {
 			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); strings.Contains(said, "does not begin") {
+	if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
 	cut()
@@ -47,8 +48,8 @@ func TestCutChangelog(t *testing.T) {
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
-	if said := atwork.Details(doctor.Examine(t.Context(), other, nil),
-		doctor.Failure); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(service.Examine(t.Context(), other, nil, nil),
+		checks.Failure); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	for range 5 {

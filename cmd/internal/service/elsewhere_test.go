@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -43,7 +44,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
 			t.Errorf("accepting %t, the service ends with %v", accept, err)
 		}
-		bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		bad := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}

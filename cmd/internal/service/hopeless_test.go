@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -187,8 +187,8 @@ func TestHopeless(t *testing.T) {
 				t.Fatalf("the service ends with %v", err)
 			}
 			requireUntouched(t, w, o)
-			if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-				doctor.Failure); !strings.Contains(said, "first records: "+err.Error()) {
+			if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+				checks.Failure); !strings.Contains(said, "first records: "+err.Error()) {
 				t.Errorf("doctor says %s", said)
 			}
 			now := monitor.Source{Board: o.Board, Counters: o.Counters}.Status()

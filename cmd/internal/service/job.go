@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -17,7 +18,7 @@ type job interface {
 	// Differences and DifferencesInGroup name the settings in which a fingerprint differs.
 	Differences(fingerprint []byte) string
 	DifferencesInGroup(fingerprint []byte) string
-	// begin checks the input before the group is joined. The topics are there.
+	// begin finds out what the job needs to know of its input. The topics are there.
 	begin(ctx context.Context) error
 	// started returns the attributes of the log's line about the start.
 	started() []any
@@ -29,7 +30,7 @@ type job interface {
 	// erases users, if anything does, and with other options than the service's.
 	work(at engine.Partition, d *task.Dependencies, o *task.Options) (processor, error)
 	// judge returns what says of a raw partition's first records what would become of them.
-	judge(at engine.Partition) (judge, error)
+	judge(at engine.Partition) (checks.Judge, error)
 }
 
 // processor is what processes the records of one partition.

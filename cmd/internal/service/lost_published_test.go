@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -41,8 +42,8 @@ func TestLostWithItsOffsets(t *testing.T) {
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
 			}
-			if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-				doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
+			if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+				checks.Failure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}
 			if got := out.Read(t); got != published {

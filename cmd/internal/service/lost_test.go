@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -68,12 +68,12 @@ func TestLostChangelog(t *testing.T) {
 				len(aside) > 0 {
 				t.Errorf("the good folder was set aside: %v, %v", aside, err)
 			}
-			found := doctor.Examine(t.Context(), o, nil)
-			if bad := atwork.Details(found, doctor.Failure); !strings.Contains(
+			found := service.Examine(t.Context(), o, nil, nil)
+			if bad := atwork.Details(found, checks.Failure); !strings.Contains(
 				bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %+v", found)
 			}
-			if strings.Contains(atwork.Details(found, doctor.OK),
+			if strings.Contains(atwork.Details(found, checks.OK),
 				o.Topics.Changelog+" is missing") {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}

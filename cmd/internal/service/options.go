@@ -9,15 +9,12 @@ import (
 	"slices"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-
-	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -138,10 +135,12 @@ func named(own job, err error) error {
 	return engine.NameVersion(err)
 }
 
-// AccountCheck returns the check of the changelog, and of the folder that is its copy.
-func (o Options) AccountCheck(client *kafka.Client, call wire.Options) *account.Check {
-	return &account.Check{
-		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
-		AcceptLost: o.AcceptLost,
+// Start returns what the checks before a start need to know.
+func (o Options) Start() checks.Start {
+	d := o.WithDefaults()
+	return checks.Start{
+		Settings: d.Settings, Cluster: d.Cluster, StateDir: d.StateDir,
+		MaxBatchBytes: d.MaxBatchBytes, MaxInterval: d.MaxInterval, Logger: d.Logger,
+		AcceptLost: o.AcceptLost, AcceptSettings: o.AcceptSettings, Replays: o.Windows != nil,
 	}
 }

@@ -9,7 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -70,19 +70,19 @@ func TestPartitionerIsChanged(t *testing.T) {
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), changed, nil),
-		doctor.Failure); !strings.Contains(said, task.ErrPartitioner.Error()) {
+	if said := atwork.Details(service.Examine(t.Context(), changed, nil, nil),
+		checks.Failure); !strings.Contains(said, task.ErrPartitioner.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
-	for _, level := range []string{doctor.Failure, doctor.Warning, doctor.OK} {
-		if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
+	for _, level := range []string{checks.Failure, checks.Warning, checks.OK} {
+		if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
 			level); strings.Contains(said, "set topics.partitioner: crc32") {
 			t.Errorf("doctor advises the change: %s", said)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(said, "Another partitioner would start") {
+	if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(said, "Another partitioner would start") {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)
@@ -164,8 +164,8 @@ func TestErasedAndMoved(t *testing.T) {
 	if err := fails(t, moved, "(partitioner-changed)"); !errors.Is(err, task.ErrPartitioner) {
 		t.Errorf("the service ends with %v", err)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), moved, nil),
-		doctor.Failure); !strings.Contains(said, "accounts' places: users would move away") {
+	if said := atwork.Details(service.Examine(t.Context(), moved, nil, nil),
+		checks.Failure); !strings.Contains(said, "accounts' places: users would move away") {
 		t.Errorf("doctor says %s", said)
 	}
 	if sums := w.Spent(t, "first.out"); len(sums) != len(users) || sums[names[0]] != budget {
@@ -234,8 +234,8 @@ func TestTwoAccountsRefused(t *testing.T) {
 		if err := fails(t, o, name); !errors.Is(err, engine.ErrTwoAccounts) {
 			t.Errorf("%s: the service ends with %v", name, err)
 		}
-		if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); !strings.Contains(said, name) {
+		if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+			checks.Failure); !strings.Contains(said, name) {
 			t.Errorf("%s: doctor says %s", name, said)
 		}
 	}
@@ -248,8 +248,8 @@ func TestTwoAccountsRefused(t *testing.T) {
 	servicetest.Await(t, "it has its partition",
 		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	r.Stop(t)
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); strings.Contains(said, "two accounts") {
+	if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); strings.Contains(said, "two accounts") {
 		t.Errorf("doctor says of one partition: %s", said)
 	}
 }

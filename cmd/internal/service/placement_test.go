@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -48,10 +48,10 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
 	}
 	a := w.Answers(t, o.Group)
-	service := atwork.Start(t, o)
+	running := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
-		func() bool { return a.Read(t) >= w.Fed }, service)
-	service.Stop(t)
+		func() bool { return a.Read(t) >= w.Fed }, running)
+	running.Stop(t)
 	spent := w.Spent(t, "first.out")
 	if len(spent) != 24 {
 		t.Errorf("%d users are published, want 24", len(spent))
@@ -70,7 +70,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		got.DeadLetters != int64(misplaced) {
 		t.Errorf("counted %+v", got)
 	}
-	said := service.Log.String()
+	said := running.Log.String()
 	if !strings.Contains(said, "wrong_partition") || strings.Contains(said, "vehicle-0") {
 		t.Errorf("the log says\n%s", said)
 	}
@@ -127,12 +127,12 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), blind, nil),
-		doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
+	if said := atwork.Details(service.Examine(t.Context(), blind, nil, nil),
+		checks.Warning); !strings.Contains(said, "were found in more than one partition") {
 		t.Errorf("doctor says of any: %s", said)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Warning); !strings.Contains(said, "partitioner: ") ||
+	if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Warning); !strings.Contains(said, "partitioner: ") ||
 		!strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
 		t.Errorf("doctor says of murmur2: %s", said)
 	}

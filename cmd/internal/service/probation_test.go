@@ -44,7 +44,8 @@ func TestProbationWaits(t *testing.T) {
 	}
 	network.Mend()
 	servicetest.OK(t, <-done)
-	if err := s.checkPlacement(t.Context()); !errors.Is(err, ErrPartitioner) {
+	if err := s.LookFirst(t.Context(), servicetest.Partitions, false); !errors.Is(err,
+		ErrPartitioner) {
 		t.Errorf("with brokers the look ends with %v", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
@@ -68,8 +69,8 @@ func TestRegrownRawTopic(t *testing.T) {
 			t.Errorf("the service ended with %v", err)
 		}
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(
 		bad,
 		task.ErrInputLost.Error(),
 	) {
@@ -99,8 +100,8 @@ func TestCommittedOffsetIsOutside(t *testing.T) {
 		w.Feed(t)
 		w.DeleteRecords(t, "raw", p, -1)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(
 		bad,
 		"the input begins at",
 	) {

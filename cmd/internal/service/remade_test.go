@@ -7,7 +7,8 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -37,8 +38,8 @@ func TestRawTopicIsRemade(t *testing.T) {
 	if err := r.Wait(t); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the service ended with %v", err)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(bad, task.ErrSource.Error()) {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
 	}
 	if err := fails(t, o, "(raw-remade)"); !errors.Is(err, task.ErrSource) {

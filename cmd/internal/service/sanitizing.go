@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
@@ -31,10 +32,10 @@ type sanitizing struct {
 	mechanism       string // by name, the default filled in
 }
 
-func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPlacement(ctx) }
+func (j *sanitizing) begin(context.Context) error { return nil }
 
 // judge implements job.
-func (j *sanitizing) judge(at engine.Partition) (judge, error) {
+func (j *sanitizing) judge(at engine.Partition) (checks.Judge, error) {
 	return engine.NewProcessor(j.Settings, at)
 }
 

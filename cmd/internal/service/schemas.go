@@ -7,26 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/registry"
 )
-
-// Schema is a schema of what a service publishes, and the subject that has to have it.
-type Schema struct{ Subject, Text string }
-
-// Schemas returns the schemas that a registry has to have for a service: of sanitized records, then
-// of dead letters. A service without dead letters publishes counts.
-func Schemas(c topics.Cluster) []Schema {
-	t := c.WithDefaults().Topics
-	if t.NoDeadLetters {
-		return []Schema{{registry.Subject(t.Sanitized), schemas.CountsSchema()}}
-	}
-	return []Schema{
-		{registry.Subject(t.Sanitized), schemas.SanitizedSchema()},
-		{registry.Subject(t.DeadLetters), schemas.DeadLetterSchema()},
-	}
-}
 
 // awaitSchemas returns the numbers of the schemas in the registry, if records carry them. It waits
 // for a registry that does not answer, and the log names it.
@@ -35,7 +19,7 @@ func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 		return schemas.IDs{}, nil
 	}
 	var ids [2]uint32
-	for i, schema := range Schemas(o.Cluster) {
+	for i, schema := range checks.Schemas(o.Cluster) {
 		var found registry.Registered
 		err := until(ctx, func() (err error) {
 			found, err = schemaID(ctx, o, schema)
@@ -57,7 +41,7 @@ func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 }
 
 // schemaID looks a schema up, and registers one that is missing.
-func schemaID(ctx context.Context, o Options, schema Schema) (registry.Registered, error) {
+func schemaID(ctx context.Context, o Options, schema checks.Schema) (registry.Registered, error) {
 	found, err := o.Registry.Find(ctx, schema.Subject, schema.Text)
 	if !errors.Is(err, registry.ErrMissing) {
 		return found, err

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -58,10 +57,6 @@ type Service struct {
 	waits   map[int32]time.Duration // how long a partition that was lost waited last
 }
 
-// CallPatience is how long one call to Kafka is tried again inside the client.
-// The task above it tries again itself, and logs it.
-const CallPatience = 5 * time.Second
-
 // host makes a service that has no job yet.
 func host(o Options) *Service {
 	var counted *census
@@ -73,7 +68,7 @@ func host(o Options) *Service {
 	return &Service{
 		options: o, client: o.Client(), log: o.Logger, census: counted,
 		alarmEvery: alarmInterval, outages: newOutages(o.Logger), outputs: newOutputs(o.Logger),
-		changelogEvery: changelogEvery, patience: CallPatience, openStore: state.Open,
+		changelogEvery: changelogEvery, patience: topics.CallPatience, openStore: state.Open,
 		holdQuiet: holdQuiet,
 	}
 }
@@ -152,17 +147,12 @@ func (s *Service) changelogBefore(cluster string) func(identity []byte) string {
 
 // prepare waits for what the service needs, and makes sure that it may begin.
 func (s *Service) prepare(ctx context.Context) (found ready, err error) {
-	if found, err = s.awaitTopics(ctx); err != nil {
+	if found, err = s.check(ctx); err != nil {
 		return found, err
 	}
-	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
+	s.partitions, s.source, s.copied = found.partitions, found.source, found.copied
 	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil || s.replays() {
 		return found, err
-	}
-	if s.options.Model != nil {
-		if err = s.patiently(ctx, func() error { return s.checkVersions(ctx) }); err != nil {
-			return found, err
-		}
 	}
 	return found, s.job.begin(ctx)
 }
@@ -209,29 +199,6 @@ func (s *Service) tryVersions() (keep []any, err error) {
 		}
 	}
 	return keep, nil
-}
-
-// checkVersions refuses to start with a list of models that does not extend the one under which a
-// partition was processed, or that would be in force in some partitions only.
-func (s *Service) checkVersions(ctx context.Context) error {
-	settings := s.job.Fingerprint()
-	for n := range s.partitions {
-		mark, _, err := topics.LastMark(ctx, s.client, s.options.Topics.Changelog, n)
-		if err != nil {
-			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
-		}
-		if !bytes.Equal(mark.Settings, settings) {
-			continue // they begin again with these settings, or are refused for them
-		}
-		err = s.options.CheckVersions(mark)
-		if err == nil && !s.options.AcceptSettings {
-			err = task.CheckOpen(mark, mark.Settings, s.options.Versions())
-		}
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", n, err)
-		}
-	}
-	return nil
 }
 
 // models are the versions of the model.

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/group"
@@ -29,7 +30,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
 	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
-	bad := atwork.Details(doctor.Examine(t.Context(), other, nil), doctor.Failure)
+	bad := atwork.Details(service.Examine(t.Context(), other, nil, nil), checks.Failure)
 	for _, part := range []string{"instances", "release.epsilon", "max_ahead"} {
 		if !strings.Contains(bad, part) {
 			t.Errorf("doctor finds %q, which does not say %q", bad, part)

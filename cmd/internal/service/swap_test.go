@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -190,10 +191,11 @@ func TestAnotherListBeside(t *testing.T) {
 			}
 		}
 	}
-	refused("beside one at work", "the list of versions is longer")
+	refused("beside one at work", "the list of versions is another one")
 	network.Cut()
 	a.Cancel()
-	refused("after one that was killed", "without a clean stop", "the list of versions is longer")
+	refused("after one that was killed", "without a clean stop",
+		"the list of versions is another one")
 	back := o
 	back.StateDir = filepath.Join(w.Dir, "back") // the folder of the killed one is still locked
 	again := atwork.Start(t, back)
@@ -211,4 +213,33 @@ func TestAnotherListBeside(t *testing.T) {
 	if report := atwork.Verify(t, longer); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
+}
+
+// TestAnotherListBesideIdle: the group alone refuses an instance with another list of models beside
+// one that has nothing to do. Its partitions are closed, so no mark refuses it.
+func TestAnotherListBesideIdle(t *testing.T) {
+	t.Parallel()
+	w := servicetest.NewWorld(t, 20)
+	o := atwork.Options(w, "idle")
+	atwork.Serve(t, w, o, 2)
+	a := atwork.Start(t, o)
+	servicetest.Await(t, "it has its partitions", func() bool {
+		return strings.Count(a.Log.String(), "state restored") == servicetest.Partitions
+	}, a)
+	if slices.ContainsFunc(w.LastMarks(t, o.Topics.Changelog),
+		func(m task.Mark) bool { return m.Open }) {
+		t.Error("an instance that has nothing to do opens a partition")
+	}
+	longer := o
+	longer.StateDir, longer.Counters = filepath.Join(w.Dir, "longer"), new(engine.Counters)
+	longer.Later = []*engine.Version{atwork.Version(t, w.Step+1000,
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))}
+	s, err := service.New(longer)
+	servicetest.OK(t, err)
+	err = s.Run(t.Context())
+	if _, beside := errors.AsType[*group.SettingsError](err); !beside ||
+		!strings.Contains(err.Error(), "models: it has another list") {
+		t.Errorf("beside an idle instance it ends with %v", err)
+	}
+	a.Stop(t)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -97,7 +98,7 @@ func (s *Service) newLog(client *kafka.Client, topic string, partition int32) (
 	*partitionLog, error,
 ) {
 	fetcher, err := consumer.NewFetcher(client, topic, partition, consumer.FetcherOptions{
-		Options: wire.Options{RetryTimeout: CallPatience},
+		Options: wire.Options{RetryTimeout: topics.CallPatience},
 	})
 	return &partitionLog{fetcher: fetcher}, err
 }

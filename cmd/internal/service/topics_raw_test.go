@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -40,8 +40,8 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if after := w.TopicNames(t); !slices.Equal(before, after) {
 		t.Errorf("topics were made: %v, then %v", before, after)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(bad, "topic: fleet-rwa is missing") ||
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(bad, "topic: no such topic: fleet-rwa") ||
 		!strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
 	}
@@ -98,13 +98,13 @@ func TestOtherRawPartitions(t *testing.T) {
 			"or topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
-		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); !strings.Contains(bad, "raw has 4, not 6") {
+		if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+			checks.Failure); !strings.Contains(bad, "raw has 4, not 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
-		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); strings.Contains(bad, "leave it out, or topics.partitions") {
+		if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+			checks.Failure); strings.Contains(bad, "leave it out, or topics.partitions") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
 	}

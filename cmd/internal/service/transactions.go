@@ -80,7 +80,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: CallPatience},
+	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: topics.CallPatience},
 		t.input.Topic, t.changelog.Topic)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
@@ -106,7 +106,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 // Committed implements task.Transactions.
 func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
 	offset, found, err := consumer.Committed(ctx, t.client,
-		wire.Options{RetryTimeout: CallPatience}, t.group, t.input.Topic, t.input.Partition)
+		wire.Options{RetryTimeout: topics.CallPatience}, t.group, t.input.Topic, t.input.Partition)
 	return offset, found, readRemedy(err)
 }
 

@@ -145,3 +145,7 @@ func (c Cluster) Patience() time.Duration { return c.TransactionTimeout + 30*tim
 
 // Client returns a client of the cluster, which connects to nothing before it is used.
 func (c Cluster) Client() *kafka.Client { return c.Connection.Client(c.Brokers) }
+
+// CallPatience is how long one call to Kafka is tried again inside the client. A service tries
+// again itself, and logs it.
+const CallPatience = 5 * time.Second

@@ -101,8 +101,8 @@ type countedDay struct {
 }
 
 func (c *recount) run(ctx context.Context) (err error) {
-	t, call := c.o.Totals.Topics, wire.Options{RetryTimeout: service.CallPatience}
-	if c.settings, err = c.o.Count.Settings(ctx, c.client, service.CallPatience); err != nil {
+	t, call := c.o.Totals.Topics, wire.Options{RetryTimeout: topics.CallPatience}
+	if c.settings, err = c.o.Count.Settings(ctx, c.client, topics.CallPatience); err != nil {
 		return err
 	}
 	id, err := topics.ID(ctx, c.client, t.Changelog)

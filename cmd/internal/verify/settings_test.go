@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -237,4 +240,61 @@ func TestVerifyForgedRefusal(t *testing.T) {
 	if got := atwork.Verify(t, forged).Partitions[p]; got.Verified {
 		t.Errorf("a dead letter excuses a release that is missing: %+v", got)
 	}
+}
+
+// TestVerifyWhileModelsChange: the service goes on with another model after the changelog was read
+// and before the outputs are. The verification names that model, and finds no violation.
+func TestVerifyWhileModelsChange(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.BrokerConfigs(map[string]string{"log.retention.ms": "-1"}))
+	servicetest.OK(t, err)
+	t.Cleanup(cluster.Close)
+	w := servicetest.NewWorldAt(t, cluster.ListenAddrs()[0], 20)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 4)
+	// A partition asks for its offset before and after it reads the changelog.
+	asked, read, goOn := map[int32]int{}, make(chan struct{}), make(chan struct{})
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(r kmsg.Request) (
+		kmsg.Response, error, bool,
+	) {
+		cluster.KeepControl()
+		if partition := askedPartition(r.(*kmsg.OffsetFetchRequest)); asked != nil {
+			if asked[partition]++; asked[partition] == 2 {
+				asked = nil
+				cluster.SleepControl(func() { close(read); <-goOn })
+			}
+		}
+		return nil, nil, false
+	})
+	reported := make(chan verify.Report, 1)
+	go func() { reported <- atwork.Verify(t, o) }()
+	<-read
+	longer := o
+	longer.Later = []*engine.Version{atwork.Version(t, w.Step,
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))}
+	atwork.Serve(t, w, longer, 4)
+	close(goOn)
+	report, said := <-reported, 0
+	for _, p := range report.Partitions {
+		if p.ViolationCount > 0 {
+			t.Errorf("partition %d: %+v", p.Partition, p)
+		}
+		for _, n := range p.NotVerified {
+			if strings.Contains(n, "changed while it was verified") && strings.Contains(n,
+				longer.Later[0].ID.Model.String()) {
+				said++
+			}
+		}
+	}
+	if said == 0 {
+		t.Errorf("nothing says that the models have changed: %+v", report)
+	}
+}
+
+// askedPartition is the partition that a request asks about.
+func askedPartition(r *kmsg.OffsetFetchRequest) int32 {
+	if len(r.Groups) > 0 {
+		return r.Groups[0].Topics[0].Partitions[0]
+	}
+	return r.Topics[0].Partitions[0]
 }

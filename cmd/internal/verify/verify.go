@@ -246,6 +246,7 @@ type check struct {
 	refused   *engine.Offsets  // raw records that were refused for their day
 	misplaced *engine.Offsets  // those refused for their partition, before the settings changed
 	erased    recompute.Erased // users who were erased, as of then
+	grown     error            // other models than the options' are in use by now
 	from      int64            // raw offset of the recomputation's begin
 	to        int64            // raw offset up to which everything has to be answered
 	end       int64            // raw offset of its end
@@ -437,6 +438,10 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			c.unverified("%v", err)
 			break
 		}
+		if c.grown != nil {
+			c.unverified("the list of models has changed while it was verified: %v", c.grown)
+			break
+		}
 		c.report.From, c.report.To = c.from, c.to
 		return true
 	}
@@ -518,10 +523,14 @@ func (c *check) readChangelog(ctx context.Context) error {
 }
 
 // readLater takes who was erased, as of a mark that is not older than what the outputs hold: users
-// who have been erased since are missing in later records only.
+// who have been erased since are missing in later records only. It also compares the models of that
+// mark, under which the last records of the outputs were made.
 func (c *check) readLater(ctx context.Context) error {
 	later, err := c.changelog.Later(ctx)
 	c.erased = later.Erased
+	if err == nil && bytes.Equal(later.Mark.Settings, c.settings) {
+		c.grown = c.o.CheckVersions(later.Mark)
+	}
 	return err
 }
 

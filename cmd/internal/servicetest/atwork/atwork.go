@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -201,7 +201,7 @@ func Replayed(tb testing.TB, w *servicetest.World, plan replay.Plan) servicetest
 }
 
 // Details joins what the findings of one level say.
-func Details(found []doctor.Finding, level string) string {
+func Details(found []checks.Finding, level string) string {
 	var b strings.Builder
 	for _, f := range found {
 		if f.Level == level {

@@ -1,4 +1,4 @@
-package doctor_test
+package checks_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -92,23 +92,23 @@ func TestDoctorRights(t *testing.T) {
 	}
 	root := as(admin)
 	root.Topics.Create, root.Topics.Partitions = true, 2
-	_, err = topics.Make(t.Context(), root.Cluster, service.CallPatience)
+	_, err = topics.Make(t.Context(), root.Cluster, topics.CallPatience)
 	servicetest.OK(t, err)
 
 	const every = "rights: this client has every right that run needs"
 	for _, user := range []string{all, admin} {
-		found := doctor.Examine(t.Context(), as(user), nil)
-		if bad := atwork.Details(found, doctor.Failure); bad != "" {
+		found := service.Examine(t.Context(), as(user), nil, nil)
+		if bad := atwork.Details(found, checks.Failure); bad != "" {
 			t.Errorf("%s: %s", user, bad)
 		}
-		if said := atwork.Details(found, doctor.OK); !strings.Contains(said, every) {
+		if said := atwork.Details(found, checks.OK); !strings.Contains(said, every) {
 			t.Errorf("%s: %s", user, said)
 		}
 	}
 	for i, r := range listed {
-		found := doctor.Examine(t.Context(), as(fmt.Sprint("without-", i)), nil)
+		found := service.Examine(t.Context(), as(fmt.Sprint("without-", i)), nil, nil)
 		requireLines(t, "without "+r.operation+" on "+r.Name, found)
-		bad := atwork.Details(found, doctor.Failure)
+		bad := atwork.Details(found, checks.Failure)
 		for _, part := range []string{"this client may not ", r.operation, r.Name, "topics acls"} {
 			if !strings.Contains(bad, part) {
 				t.Errorf("without %s on %s %s nothing says %q: %s", r.operation, r.Resource,
@@ -123,7 +123,7 @@ func TestDoctorRights(t *testing.T) {
 	} {
 		o := as(user)
 		o.Topics.Create, o.Topics.DeadLetters = true, missing
-		bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		bad := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 		if (want == "") != (bad == "") || !strings.Contains(bad, want) {
 			t.Errorf("a topic to make, as %s: %q", user, bad)
 		}

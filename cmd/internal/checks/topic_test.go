@@ -1,11 +1,11 @@
-package doctor_test
+package checks_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -31,14 +31,14 @@ func TestDoctorTimes(t *testing.T) {
 		Name: o.Topics.Sanitized, Partitions: 2,
 		Initial: map[string]string{topics.RetentionMS: "-1"},
 	}, admin.Topic{Name: o.Topics.Changelog, Partitions: 2, Configs: topics.Compacted}))
-	_, err := topics.Make(t.Context(), o.Cluster, service.CallPatience)
+	_, err := topics.Make(t.Context(), o.Cluster, topics.CallPatience)
 	servicetest.OK(t, err)
-	found := doctor.Examine(t.Context(), o, nil)
-	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said,
+	found := service.Examine(t.Context(), o, nil, nil)
+	if said := atwork.Details(found, checks.Warning); !strings.Contains(said,
 		"erasure: times.log promises no time") {
 		t.Errorf("without max.compaction.lag.ms: %s", said)
 	}
-	said := atwork.Details(found, doctor.OK)
+	said := atwork.Details(found, checks.OK)
 	for _, want := range []string{
 		"retention: times.raw: until its retention, 1h0m0s after each record, and no more than " +
 			"4096 bytes a partition",
@@ -52,23 +52,23 @@ func TestDoctorTimes(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, said)
 		}
 	}
-	if said := atwork.Details(found, doctor.Unchecked); !strings.Contains(said,
+	if said := atwork.Details(found, checks.Unchecked); !strings.Contains(said,
 		"readers: doctor cannot see the readers of times.out") {
 		t.Errorf("unchecked: %s", said)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), atwork.Options(w, "other"), nil),
-		doctor.OK); !strings.Contains(said, "has those that producers set") {
+	if said := atwork.Details(service.Examine(t.Context(), atwork.Options(w, "other"), nil, nil),
+		checks.OK); !strings.Contains(said, "has those that producers set") {
 		t.Errorf("CreateTime: %s", said)
 	}
 	budget := atwork.Options(w, "other")
 	budget.Release.Budget.Epsilon, budget.Release.Budget.WindowSteps = 5, 60
-	if said := atwork.Details(doctor.Examine(t.Context(), budget, nil),
-		doctor.Warning); !strings.Contains(said, "spends several days' budgets in one") {
+	if said := atwork.Details(service.Examine(t.Context(), budget, nil, nil),
+		checks.Warning); !strings.Contains(said, "spends several days' budgets in one") {
 		t.Errorf("CreateTime under a budget: %s", said)
 	}
 	o.Release.Budget = budget.Release.Budget
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Warning); strings.Contains(said, "several days' budgets") {
+	if said := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Warning); strings.Contains(said, "several days' budgets") {
 		t.Errorf("LogAppendTime under a budget: %s", said)
 	}
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestDoctorTimes(t *testing.T) {
 		large.Release.Mechanism, large.Release.Delta = law.Codebook, 0
 		large.Release.Estimate = c.estimate
 		large.Model = servicetest.NeighbourModel(t, servicetest.Town, c.sideM, 4)
-		said := atwork.Details(doctor.Examine(t.Context(), large, nil), doctor.Warning)
+		said := atwork.Details(service.Examine(t.Context(), large, nil, nil), checks.Warning)
 		if strings.Contains(said, "chance may choose") != c.want {
 			t.Errorf("%d cells, %s: %s", large.Model.Grid.Cells(), c.estimate, said)
 		}
@@ -97,8 +97,8 @@ func TestDoctorTimes(t *testing.T) {
 		{time.Second, time.Second, "brokers would abort transactions before they are committed"},
 	} {
 		o.TransactionTimeout, o.MaxInterval = c.timeout, c.interval
-		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.Failure); !strings.Contains(bad, c.want) {
+		if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+			checks.Failure); !strings.Contains(bad, c.want) {
 			t.Errorf("timeout %v, interval %v: %q", c.timeout, c.interval, bad)
 		}
 	}
@@ -166,9 +166,9 @@ func TestDoctorBoundsOfTime(t *testing.T) {
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
 			admin.Topic{Name: o.Topics.Raw, Partitions: 2, Initial: c.raw},
 			admin.Topic{Name: c.topic(&o.Topics), Partitions: 2, Initial: c.out}))
-		_, err := topics.Make(t.Context(), o.Cluster, service.CallPatience)
+		_, err := topics.Make(t.Context(), o.Cluster, topics.CallPatience)
 		servicetest.OK(t, err)
-		said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		said := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 		if c.want == "" && said != "" || !strings.Contains(said, c.want) ||
 			c.want != "" && !strings.Contains(said, c.topic(&o.Topics)) {
 			t.Errorf("%s: %q", name, said)

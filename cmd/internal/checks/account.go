@@ -1,4 +1,4 @@
-package doctor
+package checks
 
 import (
 	"bytes"
@@ -18,11 +18,27 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
+// accountChecks are those of the account of ε and of other services. The first comes before topics
+// are made, which hides that one was lost.
+func accountChecks() []Check {
+	return []Check{
+		{"account", AtStart, each, needsBrokers, (*examination).account},
+		{"instances", "the group", sanitizes, needsBrokers, (*examination).members},
+		{"erasure", "", sanitizes, needsBrokers, (*examination).erasure},
+	}
+}
+
 // account looks whether the changelog holds what it must hold: as the service does
 // before it makes topics, and as each task does.
 func (d *examination) account(ctx context.Context) {
-	look := d.o.AccountCheck(d.client, d.call)
+	look := d.accountCheck()
 	err := look.Before(ctx)
+	if d.starts() || d.job != sanitizes { // the tasks look at the rest
+		if err != nil {
+			d.add(Failure, "%w", err)
+		}
+		return
+	}
 	var lost *account.LostError
 	if err == nil {
 		var partitions int32
@@ -37,17 +53,17 @@ func (d *examination) account(ctx context.Context) {
 	err = cmp.Or(err, problem)
 	switch {
 	case errors.Is(err, wire.ErrTemporary):
-		d.add("account", Warning, "not known yet, a transaction may be open: %v", err)
+		d.add(Warning, "not known yet, a transaction may be open: %v", err)
 	case err != nil:
-		d.add("account", Failure, "%v", err)
+		d.add(Failure, "%w", err)
 	case cut:
-		d.add("account", Failure, "%s. An instance that has to restore all of it stops. Stop "+
+		d.add(Failure, "%s. An instance that has to restore all of it stops. Stop "+
 			"all instances, delete the topic and write it back from intact state folders: "+
 			"\"geodither state rebuild-changelog\"", account.CutChangelog)
 	case !d.processed(ctx):
-		d.add("account", OK, "nothing processed yet by group %s", d.o.Group)
+		d.add(OK, "nothing processed yet by group %s", d.o.Group)
 	default:
-		d.add("account", OK, "the changelog has states wherever group %s has processed "+
+		d.add(OK, "the changelog has states wherever group %s has processed "+
 			"anything", d.o.Group)
 	}
 }
@@ -71,7 +87,7 @@ func (d *examination) cut(ctx context.Context) (bool, error) {
 
 // processed reports whether the group has committed anything, in so far as it can be asked.
 func (d *examination) processed(ctx context.Context) bool {
-	partitions, err := d.o.AccountCheck(d.client, d.call).RawPartitions(ctx)
+	partitions, err := d.accountCheck().RawPartitions(ctx)
 	for n := int32(0); err == nil && n < partitions; n++ {
 		var at int64
 		at, _, err = consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
@@ -92,20 +108,20 @@ func (d *examination) has(ctx context.Context, topic string) bool {
 func (d *examination) members(ctx context.Context) {
 	found, err := group.Settings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
 	if err != nil {
-		d.add("instances", Warning, "the settings of running instances cannot be read "+
+		d.add(Warning, "the settings of running instances cannot be read "+
 			"(Describe on the group): %v", err)
 		return
 	}
 	for _, settings := range found {
 		if !bytes.Equal(settings, d.o.GroupFingerprint()) {
-			d.add("instances", Failure, "group %s has instances at work under other "+
+			d.add(Failure, "group %s has instances at work under other "+
 				"settings, beside which this one would stop. What differs: %s",
 				d.o.Group, d.o.DifferencesInGroup(settings))
 			return
 		}
 	}
 	if len(found) > 0 {
-		d.add("instances", OK, "those at work have the same settings")
+		d.add(OK, "those at work have the same settings")
 	}
 }
 
@@ -124,18 +140,18 @@ func (d *examination) erasure(ctx context.Context) {
 	erased := time.Now()
 	by := erase.GoneBy(erased, settings)
 	if by == nil {
-		d.add("erasure", Warning, "%s promises no time after which the state of an erased user "+
+		d.add(Warning, "%s promises no time after which the state of an erased user "+
 			"is gone from its files: set max.compaction.lag.ms, for example to 86400000 (a day)",
 			topic)
 		return
 	}
-	d.add("erasure", OK, "the state of an erased user is gone from the files of %s after %v, if "+
+	d.add(OK, "the state of an erased user is gone from the files of %s after %v, if "+
 		"each partition is written to", topic, by.Sub(erased))
 }
 
 // others looks for further services on the raw topic: another group whose changelog, by its default
 // name, has marks. Each group gives every user a budget of its own.
-func (d *examination) others(ctx context.Context, partitions int) {
+func (d *examination) others(ctx context.Context) {
 	groups, err := d.client.ListGroups(ctx, &kafka.ListGroupsRequest{})
 	if err != nil {
 		return // it needs a right that the service does not
@@ -146,18 +162,26 @@ func (d *examination) others(ctx context.Context, partitions int) {
 		if g.GroupID == d.o.Group || g.GroupID == counting.Group || !d.has(ctx, changelog) {
 			continue
 		}
-		for n := range int32(partitions) {
+		for n := range d.partitions() {
 			_, begun, err := consumer.Committed(ctx, d.client, d.call, g.GroupID, d.o.Topics.Raw, n)
 			if err != nil || !begun {
 				continue
 			}
 			if _, marked, err := topics.LastMark(ctx, d.client, changelog, n); err == nil &&
 				marked {
-				d.add("group", Warning, "group %s has processed %s too (%s has states): unless it "+
+				d.add(Warning, "group %s has processed %s too (%s has states): unless it "+
 					"counts, each group gives a user a budget of its own, and what they publish "+
 					"adds up", g.GroupID, d.o.Topics.Raw, changelog)
 				break
 			}
 		}
+	}
+}
+
+// accountCheck returns the check of the changelog, and of the folder that is its copy.
+func (d *examination) accountCheck() *account.Check {
+	return &account.Check{
+		Client: d.client, Call: d.call, Cluster: d.o.Cluster, StateDir: d.o.StateDir,
+		Logger: d.o.Logger, AcceptLost: d.o.AcceptLost, Replays: d.o.Replays,
 	}
 }

@@ -1,7 +1,6 @@
-package service
+package checks
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/account"
@@ -12,23 +11,14 @@ import (
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
-// ErrRefused says that nearly all of the raw records that come first would be refused. Nothing of
-// them was processed.
-var ErrRefused = errors.New("nearly all of the first raw records would be refused")
-
-// leastJudged is how many fixes it takes to judge a topic by them. A fleet of which four fifths are
-// refused for good reasons shows 95 refused ones among its first hundred once in 20,000 times, if
-// they come in no order.
-const leastJudged = 100
-
 // nearlyAll reports whether n of all is nearly all: what is left is within the share that is usual
 // outside a map that fits (engine.OutsideShare), and so no sign that the settings are right.
 func nearlyAll(n, all int) bool {
 	return n > 0 && float64(n) >= (1-engine.OutsideShare)*float64(all)
 }
 
-// judge says what would become of raw records, by each fix alone.
-type judge interface {
+// Judge says what would become of raw records, by each fix alone.
+type Judge interface {
 	// EachFix visits a record's fixes, with why each is refused or skipped by itself.
 	EachFix(rec task.Record, visit func(engine.Fix) error) error
 	// Look says of a sound fix in which step it is, and how it lies to the map.
@@ -40,6 +30,7 @@ type judge interface {
 // and the partitions of each.
 type Sample struct {
 	Refused  engine.Refusals // fixes, for what they and their records say
+	All      engine.Refusals // as Refused, and for place, order and partition
 	Seen     int             // fixes of whatever sort
 	Skipped  int             // of them, by a rule
 	Ancient  int             // of them, in records whose Kafka timestamp lies before GPS
@@ -50,14 +41,13 @@ type Sample struct {
 	Late     int             // of a step before their user's last one in the sample
 	Placed   *account.Placement
 	Users    *account.Placement // where users lie, if keys need not be theirs; else nobody
-	options  Options
-	all      engine.Refusals // as Refused, and for place, order and partition
-	good     int             // fixes that nothing refuses
+	options  engine.Settings
+	good     int // fixes that nothing refuses
 	lastStep map[string]int64
 }
 
-// NewSample returns an empty one of a raw topic, for a service with these options.
-func NewSample(o Options, partitions int) *Sample {
+// NewSample returns an empty one of a raw topic, for a service with these settings.
+func NewSample(o engine.Settings, partitions int) *Sample {
 	return &Sample{
 		options: o, lastStep: map[string]int64{}, Placed: account.NewPlacement(partitions),
 		Users: account.NewPlacement(partitions),
@@ -66,7 +56,7 @@ func NewSample(o Options, partitions int) *Sample {
 
 // Add takes one fix of a record of partition n. It reports whether nothing refuses the fix, or only
 // that its day's key is destroyed by now.
-func (s *Sample) Add(j judge, n int32, r consumer.Record, fix engine.Fix) (good bool, err error) {
+func (s *Sample) Add(j Judge, n int32, r consumer.Record, fix engine.Fix) (good bool, err error) {
 	s.Seen++
 	if r.Timestamp >= 0 && r.Timestamp <= schemas.FirstGPSMS {
 		s.Ancient++
@@ -82,18 +72,18 @@ func (s *Sample) Add(j judge, n int32, r consumer.Record, fix engine.Fix) (good 
 			return s.usable(j, fix.Raw, r.Value)
 		}
 		s.Refused.Add(schemas.ReasonKeyDestroyed, r.Value)
-		s.all.Add(schemas.ReasonKeyDestroyed, r.Value)
+		s.All.Add(schemas.ReasonKeyDestroyed, r.Value)
 		return true, nil
 	}
 	switch reason := fix.Refused.Reason; reason {
 	case schemas.ReasonWrongPartition:
 		s.Placed.Add(r.Key, n) // where it lies is a finding of its own
-		s.all.Add(reason, r.Value)
+		s.All.Add(reason, r.Value)
 	case schemas.ReasonAfterGrace, schemas.ReasonProducerTime:
 		s.Skipped++ // history in a topic says nothing of what follows
 	default:
 		s.Refused.Add(reason, r.Value)
-		s.all.Add(reason, r.Value)
+		s.All.Add(reason, r.Value)
 	}
 	return false, nil
 }
@@ -107,7 +97,7 @@ func (s *Sample) place(n int32, r consumer.Record, fix engine.Fix) {
 }
 
 // usable looks at a fix in the order of its partition, which is its user's order.
-func (s *Sample) usable(j judge, fix schemas.Raw, value []byte) (good bool, err error) {
+func (s *Sample) usable(j Judge, fix schemas.Raw, value []byte) (good bool, err error) {
 	step, place, err := j.Look(fix)
 	if err != nil {
 		return false, err
@@ -115,7 +105,7 @@ func (s *Sample) usable(j judge, fix schemas.Raw, value []byte) (good bool, err 
 	s.Fixes++
 	if last, known := s.lastStep[fix.UserID]; known && step < last {
 		s.Late++
-		s.all.Add(schemas.ReasonLate, value)
+		s.All.Add(schemas.ReasonLate, value)
 		return false, nil
 	}
 	if place.Outside {
@@ -127,7 +117,7 @@ func (s *Sample) usable(j judge, fix schemas.Raw, value []byte) (good bool, err 
 	if place.Far {
 		s.Far++
 		if s.options.Input.Outside != engine.OutsideClamp {
-			s.all.Add(schemas.ReasonOutsideMap, value)
+			s.All.Add(schemas.ReasonOutsideMap, value)
 			return false, nil // it does not make later ones late
 		}
 	}
@@ -136,23 +126,23 @@ func (s *Sample) usable(j judge, fix schemas.Raw, value []byte) (good bool, err 
 	return !place.Swapped, nil
 }
 
-// forgive forgets what would be refused. Of records that are processed by now only the sound ones
+// Forgive forgets what would be refused. Of records that are processed by now only the sound ones
 // say something of what follows.
-func (s *Sample) forgive() {
-	s.Refused, s.all, s.Swapped = engine.Refusals{}, engine.Refusals{}, 0
+func (s *Sample) Forgive() {
+	s.Refused, s.All, s.Swapped = engine.Refusals{}, engine.Refusals{}, 0
 }
 
-// judged is how many fixes say whether the topic can be used, and refused how many of them would
+// Judged is how many fixes say whether the topic can be used, and refused how many of them would
 // be.
-func (s *Sample) judged() (all, refused int) {
-	refused = int(s.all.Total())
+func (s *Sample) Judged() (all, refused int) {
+	refused = int(s.All.Total())
 	return s.good + refused, refused
 }
 
 // Hopeless returns why nearly all fixes would be refused, or lie on the map only if latitude and
 // longitude change places, with the numbers; or nothing. At least so many fixes have to be there.
 func (s *Sample) Hopeless(least int) string {
-	all, refused := s.judged()
+	all, refused := s.Judged()
 	switch {
 	case all < least:
 		return ""
@@ -164,11 +154,21 @@ func (s *Sample) Hopeless(least int) string {
 			all,
 		)
 	case nearlyAll(refused, all):
-		why := fmt.Sprintf("%d of %d, %s", refused, all, s.all.String())
-		if advice := s.options.Source().Advice(s.all, int64(s.Swapped)); advice != "" {
+		why := fmt.Sprintf("%d of %d, %s", refused, all, s.All.String())
+		if advice := s.options.Source().Advice(s.All, int64(s.Swapped)); advice != "" {
 			why += ": " + advice
 		}
 		return why
 	}
 	return ""
+}
+
+// TwoPartitions returns an error if users were found in two partitions, where no key check keeps
+// them out.
+func (s *Sample) TwoPartitions() error {
+	if s.Users.Twice() == 0 {
+		return nil
+	}
+	return fmt.Errorf("input.key_check is off, and %d of %d users are in two partitions: key the "+
+		"records by user", s.Users.Twice(), s.Users.Users())
 }

@@ -1,4 +1,4 @@
-package doctor
+package checks
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -29,32 +29,59 @@ type Finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"`
 	Detail string `json:"detail"`
+	Err    error  `json:"-"` // Detail, with what it wraps
 }
 
-// run is the command of the service that sanitizes.
-const run = "run"
-
-// examination gathers findings about options.
+// examination gathers what is found of a start.
 type examination struct {
-	o      service.Options
+	o      Start
+	job    job
 	call   wire.Options
 	client *kafka.Client
 	found  []Finding
 	tell   func(Finding)
-	begun  bool // users may have states in the changelog
+	check  string // the one at hand
+
+	answers bool                         // a broker does
+	counts  map[string]int               // partitions of the topics that are there
+	configs map[string]map[string]string // settings of those that were looked at
+	begun   bool                         // users may have states in the changelog
+	sample  *Sample                      // of the last raw records; nil: they were not read
+	read    int                          // how many these are
 	// patience is how long one check may take, and late reports whether the one at hand has taken
 	// longer; nil: none is limited.
 	patience time.Duration
 	late     func() bool
-	// command runs the service: run, or another one, which is then the check of all findings.
-	command string
+	command  string // runs the service
 }
 
-func (d *examination) add(check, level, format string, args ...any) {
-	if d.command != run {
+func newExamination(s Start, client *kafka.Client, tell func(Finding)) *examination {
+	d := &examination{
+		tell: tell, o: s, job: s.job(), client: client, counts: map[string]int{},
+		configs: map[string]map[string]string{}, command: "run",
+		call: wire.Options{RetryTimeout: topics.CallPatience},
+	}
+	if d.job&counts != 0 {
+		d.command = "counts"
+	}
+	return d
+}
+
+// starts reports whether the service begins to work, and does not only ask whether it could.
+func (d *examination) starts() bool { return d.o.Make != nil }
+
+// partitions is how many the raw topic has.
+func (d *examination) partitions() int32 { return int32(d.counts[d.o.Topics.Raw]) }
+
+// add adds a finding of the check at hand. All that is found of a service that counts has the name
+// counts.
+func (d *examination) add(level, format string, args ...any) {
+	check := d.check
+	if d.job&counts != 0 {
 		check = d.command
 	}
-	f := Finding{check, level, fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	f := Finding{check, level, err.Error(), err}
 	if level != Unchecked && d.late != nil && d.late() {
 		found := f.Detail
 		f.Detail = fmt.Sprintf("could not check within %v: the answers come too slowly or not "+
@@ -63,7 +90,9 @@ func (d *examination) add(check, level, format string, args ...any) {
 			f.Detail += " (" + found + ")"
 		}
 		f.Level = Failure
-		if slices.Contains(d.found, f) {
+		if slices.ContainsFunc(d.found, func(other Finding) bool {
+			return other.Check == f.Check && other.Detail == f.Detail
+		}) {
 			return
 		}
 	}
@@ -73,11 +102,10 @@ func (d *examination) add(check, level, format string, args ...any) {
 	}
 }
 
-// skip says of checks that they are not made, and why.
-func (d *examination) skip(because string, checks ...string) {
-	for _, check := range checks {
-		d.add(check, Unchecked, "not checked, because %s", because)
-	}
+// skip says of a check that it is not made, and why.
+func (d *examination) skip(because, check string) {
+	d.check = check
+	d.add(Unchecked, "not checked, because %s", because)
 }
 
 // Patience with brokers. A check that takes longer than checkPatience, and partitionPatience more
@@ -88,18 +116,16 @@ const (
 	checkPatience     = 20 * time.Second
 	partitionPatience = 5 * time.Second
 	mostPatient       = 56 // five minutes in all
-	laterPatience     = service.CallPatience
+	laterPatience     = topics.CallPatience
 )
 
 // wait lets the patience grow with the number of raw partitions, if that can be asked.
 func (d *examination) wait(ctx context.Context) {
-	d.within(ctx, "topic", func(ctx context.Context) {
-		raw := d.o.Topics.Raw
-		have, err := admin.Partitions(ctx, d.client, d.call, raw)
-		if err == nil && d.patience == checkPatience { // else the brokers are known to be ailing
-			d.patience += time.Duration(min(have[raw], mostPatient)) * partitionPatience
-		}
-	})
+	raw := d.o.Topics.Raw
+	have, err := admin.Partitions(ctx, d.client, d.call, raw)
+	if err == nil && d.patience == checkPatience { // else the brokers are known to be ailing
+		d.patience += time.Duration(min(have[raw], mostPatient)) * partitionPatience
+	}
 }
 
 // errSlow ends a check.
@@ -112,11 +138,13 @@ func (d *examination) within(ctx context.Context, name string, check func(contex
 	defer cancel()
 	d.late = func() bool { return errors.Is(context.Cause(limited), errSlow) }
 	before := len(d.found)
+	d.check = name
 	check(limited)
+	d.check = name
 	late := d.late()
 	said := func(f Finding) bool { return f.Level != Unchecked }
 	if late && !slices.ContainsFunc(d.found[before:], said) {
-		d.add(name, OK, "") // which becomes a failure
+		d.add(OK, "") // which becomes a failure
 	}
 	if d.late = nil; late {
 		d.patience = min(d.patience, laterPatience)

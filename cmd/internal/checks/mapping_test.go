@@ -1,12 +1,13 @@
-package doctor_test
+package checks_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/producer"
@@ -37,33 +38,33 @@ func TestDoctorMapping(t *testing.T) {
 		{
 			"keys are users",
 			mapping.Options{Preset: mapping.OwnTracks},
-			doctor.OK,
-			"skipped records: 20 of the 40 fixes in the last 40 records are skipped by a rule of " +
-				"the section input\nraw records: the last 20 can be used",
+			checks.OK,
+			"raw records: the last 20 can be used\nskipped records: 20 of the 40 fixes in the " +
+				"last 40 records are skipped by a rule of the section input",
 		},
 		{
 			"another user than the key",
 			mapping.Options{
 				Preset: mapping.OwnTracks, User: mapping.User{Path: "who"},
 			},
-			doctor.Failure,
+			checks.Failure,
 			"none of the last 20 can be used: the records' key has to be the user id",
 		},
 		{
 			"no key check", mapping.Options{
 				Preset: mapping.OwnTracks, User: mapping.User{Path: "who"},
 				KeyCheck: mapping.KeyCheckOff,
-			}, doctor.Failure, "users' partitions: input.key_check is off, and",
+			}, checks.Failure, "users' partitions: input.key_check is off, and",
 		},
 		{
 			"one user", mapping.Options{
 				Preset: mapping.OwnTracks, KeyCheck: mapping.KeyCheckOff,
-			}, doctor.OK, "none of the 20 users found is in two partitions",
+			}, checks.OK, "none of the 20 users found is in two partitions",
 		},
 		{
 			"a rule that nothing meets", mapping.Options{
 				Preset: mapping.OwnTracks, Where: []mapping.Rule{{Path: "_type", Equals: "x"}},
-			}, doctor.Warning, "40 of the 40 fixes in the last 40 records are skipped",
+			}, checks.Warning, "40 of the 40 fixes in the last 40 records are skipped",
 		},
 	} {
 		o := atwork.Options(w, "doctor")
@@ -71,7 +72,7 @@ func TestDoctorMapping(t *testing.T) {
 		var err error
 		o.Input.Mapping, err = mapping.New(c.options)
 		servicetest.OK(t, err)
-		found := doctor.Examine(t.Context(), o, nil)
+		found := service.Examine(t.Context(), o, nil, nil)
 		if said := atwork.Details(found, c.level); !strings.Contains(said, c.words) {
 			t.Errorf("%s: %s", c.name, said)
 		}
@@ -117,7 +118,7 @@ func TestDoctorFirstAndLast(t *testing.T) {
 		send(c.firstWrong, 0)
 		send(c.lastBad, 1000)
 		o := atwork.Options(w, "doctor")
-		said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
+		said := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure)
 		if !strings.Contains(said, c.words) || strings.Contains(said, c.never) {
 			t.Errorf("%s: doctor says %s", c.name, said)
 		}

@@ -1,4 +1,4 @@
-package doctor
+package checks
 
 import (
 	"cmp"
@@ -14,10 +14,16 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 )
 
+// rightsChecks are those of what this client may do.
+func rightsChecks() []Check {
+	return []Check{
+		{"rights", "the brokers", each, needsBrokers, (*examination).rights},
+	}
+}
+
 // rights looks whether this client has the rights that "geodither topics acls" prints. It changes
 // nothing, and what the brokers do not tell is no failure.
 func (d *examination) rights(ctx context.Context) {
-	const check = "rights"
 	var unknown []string
 	denied := false
 	for _, acl := range d.o.ACLs() {
@@ -25,19 +31,20 @@ func (d *examination) rights(ctx context.Context) {
 		switch {
 		case len(lacking) > 0:
 			denied = true
-			d.add(check, Failure, "this client may not %s %s: grant it; \"geodither topics acls\" "+
+			d.add(Failure, "this client may not %s %s: grant it; \"geodither topics acls\" "+
 				"prints all the rights that %s needs", strings.Join(lacking, " or "), resource,
 				d.command)
 		case err != nil:
 			unknown = append(unknown, fmt.Sprintf("%s (%v)", resource, err))
 		}
 	}
+	defer d.wait(ctx)
 	switch {
 	case len(unknown) > 0:
-		d.add(check, Unchecked, "doctor could not check this client's rights to %s",
+		d.add(Unchecked, "doctor could not check this client's rights to %s",
 			strings.Join(unknown, ", nor to "))
 	case !denied:
-		d.add(check, OK, "this client has every right that %s needs", d.command)
+		d.add(OK, "this client has every right that %s needs", d.command)
 	}
 }
 

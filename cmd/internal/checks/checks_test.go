@@ -1,4 +1,4 @@
-package doctor_test
+package checks_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -30,7 +30,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 	running := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
 		func() bool { return published.Read(t) >= w.Fed }, running)
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); bad != "" {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Failure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
 	const unwritten = "another config of this group with another topics.sanitized"
@@ -40,33 +40,33 @@ func TestDoctorOtherSettings(t *testing.T) {
 		options service.Options
 		want    bool
 	}{{o, false}, {elsewhere, true}} {
-		if said := atwork.Details(doctor.Examine(t.Context(), c.options, nil),
-			doctor.Warning); strings.Contains(said, unwritten) != c.want {
+		if said := atwork.Details(service.Examine(t.Context(), c.options, nil, nil),
+			checks.Warning); strings.Contains(said, unwritten) != c.want {
 			t.Errorf("of %s: %s", c.options.Topics.Sanitized, said)
 		}
 	}
 	other := o
 	other.Release.Epsilon = 2
-	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
-		doctor.Failure); !strings.Contains(bad, "changelog") ||
+	if bad := atwork.Details(service.Examine(t.Context(), other, nil, nil),
+		checks.Failure); !strings.Contains(bad, "changelog") ||
 		!strings.Contains(bad, "--accept=settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	running.Stop(t)
-	found := doctor.Examine(t.Context(), other, nil)
-	if bad := atwork.Details(found, doctor.Failure); bad != "" ||
-		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
+	found := service.Examine(t.Context(), other, nil, nil)
+	if bad := atwork.Details(found, checks.Failure); bad != "" ||
+		!strings.Contains(atwork.Details(found, checks.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
 	const moved = "(group-moved)"
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); strings.Contains(
-		bad, moved) {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); strings.Contains(bad, moved) {
 		t.Errorf("offsets that nobody moved: %s", bad)
 	}
 	mark := w.LastMarks(t, o.Topics.Changelog)[1]
 	w.MoveOffset(t, o.Group, 1, mark.Input-1)
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(bad, moved) || !strings.Contains(bad, "partition 1") {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Failure); !strings.Contains(bad, moved) || !strings.Contains(bad, "partition 1") {
 		t.Errorf("moved offsets: %s", bad)
 	}
 	for _, f := range found {
@@ -75,7 +75,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 		}
 	}
 	// One record of eight was cut short.
-	if said := atwork.Details(found, doctor.Warning); !strings.Contains(
+	if said := atwork.Details(found, checks.Warning); !strings.Contains(
 		said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
 	}
@@ -97,20 +97,20 @@ func TestDoctorOtherGroups(t *testing.T) {
 	}
 	o := atwork.Options(w, "one")
 	o.Topics.Changelog = ""
-	found := doctor.Examine(t.Context(), o, nil)
+	found := service.Examine(t.Context(), o, nil, nil)
 	const want = "group two has processed raw too (two-changelog has states)"
-	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said, want) {
+	if said := atwork.Details(found, checks.Warning); !strings.Contains(said, want) {
 		t.Errorf("another group: %s", said)
 	}
-	if bad := atwork.Details(found, doctor.Failure); bad != "" {
+	if bad := atwork.Details(found, checks.Failure); bad != "" {
 		t.Errorf("another group is a failure: %s", bad)
 	}
 	_, err := w.Client.OffsetDelete(t.Context(), &kafka.OffsetDeleteRequest{
 		GroupID: o.Group, Topics: map[string][]int{o.Topics.Raw: {0, 1}},
 	})
 	servicetest.OK(t, err)
-	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Warning); !strings.Contains(bad, "it expired (offsets.retention.minutes)") {
+	if bad := atwork.Details(service.Examine(t.Context(), o, nil, nil),
+		checks.Warning); !strings.Contains(bad, "it expired (offsets.retention.minutes)") {
 		t.Errorf("no offsets: %s", bad)
 	}
 }
@@ -124,8 +124,8 @@ func TestDoctorSecondsInKafka(t *testing.T) {
 		Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix),
 		Timestamp: fix.Timestamp / 1000,
 	})
-	found := doctor.Examine(t.Context(), o, nil)
-	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said,
+	found := service.Examine(t.Context(), o, nil, nil)
+	if said := atwork.Details(found, checks.Warning); !strings.Contains(said,
 		"1 of the last 1 fixes are in records with a Kafka timestamp of 1970") {
 		t.Errorf("%+v", found)
 	}
@@ -143,7 +143,7 @@ func TestDoctorFixes(t *testing.T) {
 		want   string
 	}{
 		{
-			"sound", "", func(int, *schemas.Raw) {}, doctor.OK,
+			"sound", "", func(int, *schemas.Raw) {}, checks.OK,
 			"map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late",
 		},
 		{
@@ -151,32 +151,32 @@ func TestDoctorFixes(t *testing.T) {
 				if n%10 == 0 {
 					f.Latitude++
 				}
-			}, doctor.Warning,
+			}, checks.Warning,
 			"map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell",
 		},
 		{"some outside, clamped", engine.OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
-		}, doctor.Warning, "count as in its nearest cell"},
+		}, checks.Warning, "count as in its nearest cell"},
 		{"swapped", "", func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, doctor.Failure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further " +
+		}, checks.Failure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further " +
 			"than one cell: these become dead letters (input.outside). latitude and longitude " +
 			"look swapped"},
 		{"swapped, clamped", engine.OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, doctor.Warning, "latitude and longitude look swapped"},
+		}, checks.Warning, "latitude and longitude look swapped"},
 		{"two feeds", "", func(n int, f *schemas.Raw) {
 			if n%2 == 1 {
 				f.Timestamp -= 5 * time.Minute.Milliseconds()
 			}
-		}, doctor.Warning, "order: 25 of the last 50 (50.0 %) are late"},
+		}, checks.Warning, "order: 25 of the last 50 (50.0 %) are late"},
 		{"outside and ahead", "", func(n int, f *schemas.Raw) {
 			if n == 0 { // it is refused, so those after it are not late
 				f.Latitude, f.Timestamp = f.Latitude+1, f.Timestamp+24*time.Hour.Milliseconds()
 			}
-		}, doctor.OK, "order: 0 of the last 50 (0.0 %) are late"},
+		}, checks.OK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
@@ -195,7 +195,7 @@ func TestDoctorFixes(t *testing.T) {
 		servicetest.OK(t, err)
 		o := atwork.Options(w, "doctor")
 		o.Topics.Raw, o.Input.Outside = raw, c.policy
-		found := doctor.Examine(t.Context(), o, nil)
+		found := service.Examine(t.Context(), o, nil, nil)
 		if said := atwork.Details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
@@ -207,14 +207,14 @@ func TestDoctorFixes(t *testing.T) {
 
 // requireLines requires a finding of each check that always has one: if the check is not made, the
 // finding says why.
-func requireLines(t *testing.T, what string, found []doctor.Finding) {
+func requireLines(t *testing.T, what string, found []checks.Finding) {
 	t.Helper()
 	for _, check := range []string{
 		"state_dir", "broker", "rights", "transactions", "account", "erasure", "topic",
 		"retention", "timestamps", "raw records", "partitioner", "map", "order", "group",
 		"changelog", "readers",
 	} {
-		if !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == check }) {
+		if !slices.ContainsFunc(found, func(f checks.Finding) bool { return f.Check == check }) {
 			t.Errorf("%s: no line of the check %q in %+v", what, check, found)
 		}
 	}
@@ -250,10 +250,10 @@ func TestDoctorUnchecked(t *testing.T) {
 			"order: not checked, because no fix could be used",
 		}},
 	} {
-		found := doctor.Examine(t.Context(), c.options, nil)
+		found := service.Examine(t.Context(), c.options, nil, nil)
 		requireLines(t, c.name, found)
 		for _, want := range c.want {
-			if said := atwork.Details(found, doctor.Unchecked); !strings.Contains(said, want) {
+			if said := atwork.Details(found, checks.Unchecked); !strings.Contains(said, want) {
 				t.Errorf("%s: no %q in\n%s", c.name, want, said)
 			}
 		}
@@ -263,8 +263,8 @@ func TestDoctorUnchecked(t *testing.T) {
 // TestDoctorBadOptions goes no further than them.
 func TestDoctorBadOptions(t *testing.T) {
 	o := atwork.Options(servicetest.NewWorld(t, 0), "")
-	if found := doctor.Examine(t.Context(), o, nil); len(found) != 1 ||
-		found[0].Level != doctor.Failure || !strings.Contains(found[0].Detail, "group") {
+	if found := service.Examine(t.Context(), o, nil, nil); len(found) != 1 ||
+		found[0].Level != checks.Failure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -275,7 +275,7 @@ func TestDoctorDestroyedDays(t *testing.T) {
 	o := atwork.Options(w, "first")
 	w.Feed(t)
 	o.Key = servicetest.NextDay(t)
-	found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Warning)
+	found := atwork.Details(service.Examine(t.Context(), o, nil, nil), checks.Warning)
 	for _, part := range []string{
 		"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String(),
 	} {
