@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -189,20 +190,21 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 // message reads one message. A nil key means that the message's key is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
-	now, visit := time.Now(), func(fix engine.Fix) error {
-		return t.fix(where, value, fix, key == nil)
+	rec, reader := task.Record{Key: key, Value: value, Timestamp: time.Now().UnixMilli()}, t.keyed
+	if key == nil {
+		t.keyless++
+		reader = t.plain
 	}
-	if key != nil {
-		return t.keyed.Message(key, value, now, visit)
+	fixes, err := reader.Fixes(rec)
+	if key == nil && t.source.Mapping == nil && err == nil && fixes[0].Refused != nil &&
+		fixes[0].Refused.Reason == schemas.ReasonKeyMismatch {
+		rec.Key = []byte(fixes[0].Raw.UserID)
+		fixes, err = reader.Fixes(rec)
 	}
-	t.keyless++
-	return t.plain.Message(nil, value, now, func(fix engine.Fix) error {
-		if t.source.Mapping == nil && fix.Refused != nil &&
-			fix.Refused.Reason == schemas.ReasonKeyMismatch {
-			return t.plain.Message([]byte(fix.Raw.UserID), value, now, visit)
-		}
-		return visit(fix)
-	})
+	for i := 0; i < len(fixes) && err == nil; i++ {
+		err = t.fix(where, value, fixes[i], key == nil)
+	}
+	return err
 }
 
 // fix prints what became of a fix.

@@ -289,7 +289,7 @@ func (t *Task) process(rec Record) error {
 	key := rec.Key
 	if t.d.Key != nil {
 		var err error
-		if key, err = t.d.Key(rec); err != nil {
+		if key, rec.Read, err = t.d.Key(rec); err != nil {
 			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 		}
 	}

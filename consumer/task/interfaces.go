@@ -11,6 +11,7 @@ type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
 	Headers           Headers // nil: none; those of a changelog are not read
+	Read              any     // what Dependencies.Key has read of it, for Process; nil: nothing
 }
 
 // Headers are those of a record. Last returns the value of the last one of a name, and false if

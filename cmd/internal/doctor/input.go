@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // sampleRecords is how many raw records of a partition are tried.
@@ -86,9 +85,11 @@ func (d *examination) fixes(
 		if err == nil {
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
-					return visit(p, n, r, fix)
-				})
+				fixes, err := p.Fixes(topics.Record(r))
+				for i := 0; i < len(fixes) && err == nil; i++ {
+					err = visit(p, n, r, fixes[i])
+				}
+				return err
 			})
 		}
 		if err != nil {
@@ -118,7 +119,7 @@ func ExamineFleet(
 		_, err = d.fixes(ctx, have[raw], func(
 			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
 		) error {
-			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+			if fix.Usable() {
 				vehicles[fix.Raw.UserID], fixes = true, fixes+1
 			}
 			return nil

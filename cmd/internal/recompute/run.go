@@ -88,7 +88,7 @@ func (r *Run) Read(ctx context.Context, raw *topics.Reader, from, to int64,
 // step processes one raw record on its user's state.
 func (r *Run) step(record task.Record) (Result, error) {
 	result := Result{Offset: record.Offset}
-	user, err := r.processor.Key(record)
+	user, read, err := r.processor.Key(record)
 	if err == nil && r.o.Skip != nil {
 		result.Skipped, err = r.o.Skip(user)
 	}
@@ -104,6 +104,7 @@ func (r *Run) step(record task.Record) (Result, error) {
 			return result, err
 		}
 	}
+	record.Read = read
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
 	if err := r.processor.Process(record, before, &r.fx); err != nil {
 		return result, err

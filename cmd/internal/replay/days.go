@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/recompute"
@@ -11,7 +12,6 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // days finds out whether a replay can be the first release again as far as the key's days
@@ -126,14 +126,11 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
 			return nil
 		}
-		lacks := false
-		err := reader.Each(topics.Record(r), func(fix engine.Fix) error {
+		fixes, err := reader.Fixes(topics.Record(r))
+		if slices.ContainsFunc(fixes, func(fix engine.Fix) bool {
 			// What is not accepted is a dead letter, or nothing, under any key.
-			lacks = lacks || fix.Refused == nil && fix.Skipped == mapping.NoRule &&
-				o.Day(fix.Raw.Timestamp) < first
-			return nil
-		})
-		if lacks {
+			return fix.Usable() && o.Day(fix.Raw.Timestamp) < first
+		}) {
 			doubtful++
 		}
 		return err

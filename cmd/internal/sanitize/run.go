@@ -274,9 +274,9 @@ func (w *worker) do(ctx context.Context, j *job) {
 func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind mechanism.Best, err error) {
 	w.remember(&u.state)
 	began := time.Now()
-	j.record, out, err = w.engine.Sanitize(j.Fix, &u.state)
+	result, err := w.engine.Sanitize(j.Fix, &u.state)
 	j.took = time.Since(began)
-	j.place = w.engine.Placement()
+	j.record, j.place, out = result.Record, result.Placement, result.Outcome
 	if errors.Is(err, noise.ErrDestroyed) {
 		err = errors.Join(u.state.DecodeBinary(w.before),
 			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})

@@ -36,7 +36,7 @@ type job interface {
 type processor interface {
 	task.Processor
 	// Key is task.Dependencies.Key.
-	Key(rec task.Record) ([]byte, error)
+	Key(rec task.Record) (key []byte, read any, err error)
 	// Take returns what was counted since its last call, and the offset behind the last record.
 	Take() (engine.Tally, int64)
 }

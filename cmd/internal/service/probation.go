@@ -138,11 +138,12 @@ func (p *probation) good(by judge, partition int32, r consumer.Record) (good boo
 	if p.dated && !r.Appended {
 		return false
 	}
-	err := by.EachFix(topics.Record(r), func(fix engine.Fix) error {
-		one, err := p.sample.Add(by, partition, r, fix)
+	fixes, err := by.Fixes(topics.Record(r))
+	for i := 0; i < len(fixes) && err == nil; i++ {
+		var one bool
+		one, err = p.sample.Add(by, partition, r, fixes[i])
 		good = good || one
-		return err
-	})
+	}
 	return good && err == nil
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // CountsOptions are those of the two services that count, and what both agree on.
@@ -265,22 +264,23 @@ func (c *recount) count(ctx context.Context, p int32) error {
 			return errBeyond
 		}
 		rec := topics.Record(r)
-		user, err := reader.Key(rec)
+		user, read, err := reader.Key(rec)
 		if err != nil {
 			return err
 		}
+		rec.Read = read
 		again := r.Offset < at.counted // by an earlier part
 		at.counted = max(at.counted, r.Offset+1)
-		return c.settings.EachFix(reader, o.Partitioner, own, rec, func(fix engine.Fix) error {
+		fixes, err := c.settings.Fixes(reader, o.Partitioner, own, rec)
+		for _, fix := range fixes {
 			switch {
-			case fix.Skipped != mapping.NoRule:
-			case fix.Refused == nil:
+			case fix.Usable():
 				c.take(string(user), fix.Raw)
-			case !again:
+			case fix.Refused != nil && !again:
 				c.report.Refused[string(fix.Refused.Reason)]++
 			}
-			return nil
-		})
+		}
+		return err
 	})
 	if !found {
 		at.next = at.log.End

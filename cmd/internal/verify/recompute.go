@@ -83,7 +83,7 @@ func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error 
 		if c.misplaced.Has(r.Offset) {
 			return nil // its user's state has nothing of it
 		}
-		user, err := reader.Key(topics.Record(r))
+		user, _, err := reader.Key(topics.Record(r))
 		if err != nil {
 			return err
 		}
