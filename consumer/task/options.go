@@ -38,8 +38,7 @@ type Dependencies struct {
 	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
 	Eraser Eraser
 	// Partitioned is the Processor's, nil if it has no states of the partition. Input must then be
-	// Ended, Store must be Listed, and records must have the times at which the broker appended
-	// them.
+	// Ended, and records must have the times at which the broker appended them.
 	Partitioned Partitioned
 }
 

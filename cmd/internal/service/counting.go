@@ -388,7 +388,7 @@ type stage struct {
 	counter
 	key    func(task.Record) (key []byte, read any, err error)
 	taken  func() engine.Tally // what the counter counts itself, since the last call
-	due    func() int64        // DueMS; nil: nothing is
+	due    func() int64        // of dueMS; nil: nothing is
 	log    *slog.Logger
 	warned bool // of late
 	in     int64
@@ -410,14 +410,6 @@ func (p *stage) Passed(ms int64, fx *task.Effects) error {
 	err := p.counter.Passed(ms, fx)
 	p.out += int64(len(fx.Output))
 	return err
-}
-
-// DueMS implements awaited.
-func (p *stage) DueMS() int64 {
-	if p.due == nil {
-		return 0
-	}
-	return p.due()
 }
 
 // Key implements processor.
