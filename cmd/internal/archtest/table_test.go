@@ -106,18 +106,11 @@ var table = map[string]rule{
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/follow": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/parallel",
+			"mechanism", "mechanism/grid", "mechanism/internal/portable", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
-		tests: []string{"mechanism/internal/testcase", "mechanism/trial"},
+		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
-	},
-	"mechanism/moment": {
-		ours: []string{
-			"mechanism/grid", "mechanism/internal/portable", "mechanism/mobility",
-			"mechanism/parallel",
-		},
-		pure: true,
 	},
 	"mechanism/counts": {
 		ours: []string{
@@ -380,7 +373,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/engine", "cmd/internal/files", "mechanism", "mechanism/hours",
-			"mechanism/law", "mechanism/mobility", "mechanism/moment", "mechanism/noise",
+			"mechanism/law", "mechanism/mobility", "mechanism/follow", "mechanism/noise",
 			"mechanism/trial", "schemas/mapping",
 		},
 		tests: []string{"cmd/internal/servicetest", "deploy"},
