@@ -52,7 +52,7 @@ func TestEmissionIsTheLawOfSteps(t *testing.T) {
 				Seen{Step: int64(step), Kind: Released, Release: z}); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(observer.emission.Likelihoods(z, all), likelihoods) {
+			if !slices.Equal(observer.Emission().Likelihoods(z, all), likelihoods) {
 				t.Errorf("%s: step %d: the observer has other likelihoods", name, step)
 			}
 		}

@@ -71,6 +71,10 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	return nil
 }
 
+// Emission returns the law of the release that Observe or Step took last, as it follows from the
+// rounded prior of that step. It stays valid until the next call of either.
+func (s *Sanitizer) Emission() *Emission { return s.emission }
+
 // foresee fills s.prior for an observer.
 func (s *Sanitizer) foresee(state *State, seen Seen) {
 	if !seen.Carried || !state.Started || s.byLaw {

@@ -118,7 +118,7 @@ func bruteForce(
 		}
 		likelihood[i] = slices.Repeat([]float64{1}, cells)
 		if r.Kind == Released {
-			copy(likelihood[i], s.emission.Likelihoods(r.Release, all))
+			copy(likelihood[i], s.Emission().Likelihoods(r.Release, all))
 		}
 		if i == len(records)-1 {
 			break

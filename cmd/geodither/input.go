@@ -17,7 +17,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -190,16 +189,15 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 // message reads one message. A nil key means that the message's key is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
-	rec, reader := task.Record{Key: key, Value: value, Timestamp: time.Now().UnixMilli()}, t.keyed
+	now, reader := time.Now(), t.keyed
 	if key == nil {
 		t.keyless++
 		reader = t.plain
 	}
-	fixes, err := reader.Fixes(rec)
+	fixes, err := reader.Message(key, value, now)
 	if key == nil && t.source.Mapping == nil && err == nil && fixes[0].Refused != nil &&
 		fixes[0].Refused.Reason == schemas.ReasonKeyMismatch {
-		rec.Key = []byte(fixes[0].Raw.UserID)
-		fixes, err = reader.Fixes(rec)
+		fixes, err = reader.Message([]byte(fixes[0].Raw.UserID), value, now)
 	}
 	for i := 0; i < len(fixes) && err == nil; i++ {
 		err = t.fix(where, value, fixes[i], key == nil)

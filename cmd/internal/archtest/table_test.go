@@ -195,10 +195,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/counting", "cmd/internal/engine", "cmd/internal/recompute",
+			"cmd/internal/counting", "cmd/internal/engine",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
 			"consumer/task", "consumer/wire", "mechanism/counts", "mechanism/noise", "schemas",
-			"schemas/mapping",
+			"state",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
@@ -224,19 +224,19 @@ var table = map[string]rule{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
 			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/law",
-			"mechanism/mobility", "schemas", "schemas/mapping", "schemas/registry",
+			"mechanism/mobility", "schemas", "schemas/registry",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/kafkaconn", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "producer", franz,
+			"cmd/internal/servicetest/atwork", "producer", "schemas/mapping", franz,
 		},
 	},
 	"cmd/internal/replay": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/service",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire", "mechanism/noise", "schemas", "schemas/mapping",
+			"cmd/internal/engine", "cmd/internal/service", "cmd/internal/topics",
+			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/task",
+			"consumer/wire", "mechanism/noise", "schemas",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -430,13 +430,6 @@ var table = map[string]rule{
 			"mechanism/noise", "schemas", "schemas/mapping",
 		},
 		tests: []string{"mechanism/grid"},
-	},
-	"cmd/internal/recompute": {
-		ours: []string{
-			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/task",
-			"mechanism/noise", "schemas", "state",
-		},
-		tests: []string{"cmd/internal/servicetest"},
 	},
 	"cmd/internal/account": {
 		ours: []string{

@@ -139,6 +139,12 @@ func (r *Reader) Fixes(rec task.Record) (fixes []Fix, err error) {
 	return fixes, unreadable(err)
 }
 
+// Message is Fixes of a message outside a topic: without headers, and as if it had been written at
+// the given time.
+func (r *Reader) Message(key, value []byte, at time.Time) ([]Fix, error) {
+	return r.Fixes(task.Record{Key: key, Value: value, Timestamp: at.UnixMilli()})
+}
+
 // read decodes the fixes of a record. Without a mapping there is one, of raw.avsc or of another
 // schema with its names.
 func (r *Reader) read(rec task.Record) ([]Fix, error) {
