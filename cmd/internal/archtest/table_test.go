@@ -67,19 +67,13 @@ var table = map[string]rule{
 		ours:  []string{"mechanism/internal/portable"},
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
 	},
-	"mechanism/locationset": {
-		ours:  []string{"mechanism/grid", "mechanism/mobility"},
-		tests: []string{"mechanism/internal/testcase"}, pure: true,
-	},
 	"mechanism/law": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/internal/portable", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/portable",
+			"mechanism/mobility", "mechanism/noise",
 		},
-		tests: []string{
-			"mechanism/internal/oracle",
-			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility",
-		},
-		pure: true,
+		tests: []string{"mechanism/internal/oracle", "mechanism/internal/testcase"},
+		pure:  true,
 	},
 	"mechanism/internal/portable": {pure: true},
 	// Inputs for tests, oracles, and tests of distributions.
@@ -90,8 +84,7 @@ var table = map[string]rule{
 	"mechanism": {
 		ours: []string{
 			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/internal/portable",
-			"mechanism/law", "mechanism/ledger",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/law", "mechanism/ledger", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
@@ -136,7 +129,7 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism", "mechanism/convex",
 			"mechanism/evaluation/report", "mechanism/grid",
-			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
+			"mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		third: []string{gonum},

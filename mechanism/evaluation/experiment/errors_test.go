@@ -7,7 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -78,7 +78,7 @@ func TestBlindErrors(t *testing.T) {
 func modelAlone(m *mobility.Model, t *Trace, deltas []float64) []float64 {
 	sums := make([]float64, perDelta*len(deltas))
 	var belief mobility.Distribution
-	var set locationset.Set
+	var set law.LocationSet
 	predictor := mobility.NewPredictor(m)
 	belief.CopyFrom(&m.Initial)
 	for i, step := range t.Steps {
