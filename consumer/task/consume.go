@@ -17,16 +17,16 @@ func (t *Task) consume(ctx, work context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := t.take(ctx, work, batch); err != nil {
+		if err := t.processBatch(ctx, work, batch); err != nil {
 			return err
 		}
 	}
 	return t.finish(work)
 }
 
-// take processes a batch, and commits where a transaction ends. It stops between two records when
-// ctx is done.
-func (t *Task) take(ctx, work context.Context, batch Batch) error {
+// processBatch processes a batch, and commits where a transaction ends. It stops between two
+// records when ctx is done.
+func (t *Task) processBatch(ctx, work context.Context, batch Batch) error {
 	for i := range batch.Records {
 		if stopped(ctx) {
 			return nil

@@ -170,7 +170,7 @@ func (w *Windows) count(
 	if !user.on(window.Day).next(w.index(window), w.settings.PerDay) {
 		return state, nil
 	}
-	w.counts.add(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
+	w.counts.countIn(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
 	w.changed = w.changed || window.Day > w.until
 	w.state = user.appendTo(w.state[:0])
 	fx.State = w.state
@@ -221,7 +221,7 @@ func (w *Windows) goTo(window counts.Window) {
 // it is the same whenever the window is closed.
 func (w *Windows) close(fx *task.Effects) {
 	start := w.open.StartMS
-	p := partial{w.digest.of(w.open), w.at.Number, start, w.counts.close(start)}
+	p := partial{w.digest.ofWindows(w.open), w.at.Number, start, w.counts.close(start)}
 	fx.Output = append(fx.Output, task.Message{
 		Key: windowKey(start), Value: p.appendTo(nil), Timestamp: w.settings.deadline(w.open),
 		To: task.ToPartition(w.settings.Target(start, int(w.targets))),
@@ -305,7 +305,7 @@ func (w *Windows) rules() digest {
 	for day := w.oldest; day <= w.until; day++ {
 		all = append(all, w.windows(day)...)
 	}
-	return w.digest.of(all...)
+	return w.digest.ofWindows(all...)
 }
 
 // Changes implements task.Partitioned. Beside the counts of open windows there is a state without a
@@ -378,8 +378,8 @@ func (o *openCounts) chunk(k chunkKey) *chunk {
 	return c
 }
 
-// add counts a user in a zone of a window.
-func (o *openCounts) add(startMS int64, zone int32) {
+// countIn counts a user in a zone of a window.
+func (o *openCounts) countIn(startMS int64, zone int32) {
 	k := chunkKey{startMS, zone / zonesOfChunk}
 	c := o.chunk(k)
 	c.counts[zone%zonesOfChunk]++

@@ -83,7 +83,7 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 					case fix.Skipped != mapping.NoRule:
 						s.skip(skips[worker], p, r.Offset, "input: "+s.rules()[fix.Skipped])
 					default:
-						in.take(worker, fix.Raw)
+						in.addFix(worker, fix.Raw)
 					}
 				}
 				return err

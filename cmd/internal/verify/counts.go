@@ -168,7 +168,7 @@ func (c *recount) parts(ctx context.Context, outputs []*topics.Reader) error {
 			c.before, newest = c.later, c.later
 		}
 	}
-	c.tell(spans)
+	c.tellUnverified(spans)
 	return nil
 }
 
@@ -275,7 +275,7 @@ func (c *recount) count(ctx context.Context, p int32) error {
 		for _, fix := range fixes {
 			switch {
 			case fix.Usable():
-				c.take(string(user), fix.Raw)
+				c.countFix(string(user), fix.Raw)
 			case fix.Refused != nil && !again:
 				c.report.Refused[string(fix.Refused.Reason)]++
 			}
@@ -291,8 +291,8 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	return err
 }
 
-// take counts a fix that its window admits.
-func (c *recount) take(user string, fix schemas.Raw) {
+// countFix counts a fix that its window admits.
+func (c *recount) countFix(user string, fix schemas.Raw) {
 	s := c.settings
 	w := s.Plan.At(fix.Timestamp)
 	if w.Day < c.from || w.Day >= c.before {
@@ -458,8 +458,8 @@ func (c *recount) complete(spans []span) {
 	}
 }
 
-// tell says what could not be verified.
-func (c *recount) tell(spans []span) {
+// tellUnverified says what could not be verified.
+func (c *recount) tellUnverified(spans []span) {
 	if !slices.ContainsFunc(spans, func(s span) bool { return s.newest > 0 }) {
 		c.report.NotVerified = append(c.report.NotVerified, "no window was published yet of which "+
 			"all raw records are there")

@@ -126,7 +126,7 @@ func TestAdversariesRank(t *testing.T) {
 	s := testStudy(t)
 	got := walked(t, s, beliefs, popular(s.Data[0], PIM, 5, .01))
 	of := func(a Adversary, sees string, m int, sample Sample) float64 {
-		return learnedScores(slices.Index(Adversaries(), a), sees)[m].of(sample).Value
+		return learnedScores(slices.Index(Adversaries(), a), sees)[m].bandOf(sample).Value
 	}
 	truth := func(a Adversary, with bool) float64 {
 		if with {

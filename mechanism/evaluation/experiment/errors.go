@@ -124,7 +124,7 @@ type score struct {
 // y is the axis of the score in a chart.
 func (m score) y() report.Axis { return report.Axis{Label: m.axis, Log: m.log} }
 
-func (m score) of(s Sample) report.Band {
+func (m score) bandOf(s Sample) report.Band {
 	b := s.Mean(func(sums Sums) float64 {
 		if m.per != 0 {
 			return sums.Of[m.quantity] / m.per

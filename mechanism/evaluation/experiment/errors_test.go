@@ -42,7 +42,7 @@ func TestErrorsByHand(t *testing.T) {
 	}
 	want := []float64{3, 1. / 3, math.Sqrt(34. / 3), math.Sqrt(5. / 3)}
 	for i, m := range errorScores {
-		if got := m.of(Sample{sums}).Value; !near(got, want[i]) {
+		if got := m.bandOf(Sample{sums}).Value; !near(got, want[i]) {
 			t.Errorf("%s: %g, want %g", m.name, got, want[i])
 		}
 	}
