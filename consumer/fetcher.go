@@ -361,7 +361,7 @@ func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
 	for len(data) > 0 {
 		b, err := parseBatch(data)
 		if err == nil {
-			err = f.take(&got, hidden, &b, offset)
+			err = f.addBatch(&got, hidden, &b, offset)
 		}
 		if err != nil {
 			if got.Next > offset {
@@ -381,9 +381,9 @@ func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
 	return got, nil
 }
 
-// take adds one batch to the answer, and moves past the batch even if compaction has removed its
-// last records, or all of them.
-func (f *Fetcher) take(got *Fetched, hidden *filter, b *batch, offset int64) error {
+// addBatch adds one batch to the answer, and moves past the batch even if compaction has removed
+// its last records, or all of them.
+func (f *Fetcher) addBatch(got *Fetched, hidden *filter, b *batch, offset int64) error {
 	skip, err := hidden.skip(b)
 	if err != nil {
 		return err

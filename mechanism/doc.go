@@ -32,8 +32,7 @@
 // into the posterior that is kept. What the step calls is in packages of its own:
 //
 //   - mobility predicts.
-//   - locationset chooses the set and finds surrogates.
-//   - law has the mechanisms and the sensitivity hull.
+//   - law chooses the set, finds surrogates, and has the mechanisms and the sensitivity hull.
 //   - noise has the random words and their key.
 //   - ledger keeps what a user has spent.
 //

@@ -6,7 +6,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -27,8 +26,8 @@ type Emission struct {
 	options Options
 	prior   *mobility.Distribution // that of Prepare
 
-	set        locationset.Set
-	surrogates locationset.Surrogates
+	set        law.LocationSet
+	surrogates law.Surrogates
 	hull       law.SensitivityHull
 	mechanism  law.Mechanism  // nil under Codebook
 	codebook   *law.Quantizer // nil under the other mechanisms
@@ -165,7 +164,7 @@ func (e *Emission) Set() []grid.Cell {
 }
 
 // SetSize returns the number of cells in the location set. Under Codebook it may be a few cells
-// off: see locationset.Set.Size.
+// off: see law.LocationSet.Size.
 func (e *Emission) SetSize() int {
 	if e.codebook != nil {
 		return e.set.Size(e.prior, e.options.Delta)

@@ -24,8 +24,8 @@ const (
 )
 
 // massTolerance is how far the mass within a radius may stay below Credibility, as a share of all
-// mass: ten times what the order of a sum of millions of probabilities can make of it (see package
-// locationset, which has the same one).
+// mass: ten times what the order of a sum of millions of probabilities can make of it (see
+// law.LocationSet, which has the same one).
 const massTolerance = 1e-12
 
 // halfDiagonal is how far a place of a cell lies from its centre at most, in cells.

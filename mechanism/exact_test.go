@@ -8,7 +8,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // checkExact checks the definition of ε-differential privacy in whole numbers, over all pairs of
@@ -22,7 +21,7 @@ func checkExact(
 		tb.Fatal(err)
 	}
 	m.Prepare(h, s.Epsilon)
-	var search locationset.Surrogates
+	var search law.Surrogates
 	search.Reset(s.Grid, s.Cells)
 	var emitting []grid.Cell
 	for _, member := range search.All(nil, testcase.AllCells(s.Grid)) {

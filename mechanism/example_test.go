@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -236,11 +235,11 @@ func ExampleInference() {
 		Cells: []grid.Cell{0, 1, 2, 3, 4, 5, 6},
 		P:     []float64{.25, .25, .01, .01, .01, .01, .46},
 	}
-	var set locationset.Set
+	var set law.LocationSet
 	set.Choose(&prior, .1)
 	var hull law.SensitivityHull
 	hull.OfCells(g, set.Cells)
-	var search locationset.Surrogates
+	var search law.Surrogates
 	search.Reset(g, set.Cells)
 
 	pim, _ := law.New(law.Options{Name: law.PIM})

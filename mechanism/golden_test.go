@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -29,7 +28,7 @@ type goldenSetting struct {
 	testcase.GoldenCase
 	prior     mobility.Distribution
 	grid      *grid.Grid // nil for free points
-	set       locationset.Set
+	set       law.LocationSet
 	nearest   []int32 // of every cell of the map
 	hull      law.SensitivityHull
 	places    []convex.Vec // of every cell of the map
@@ -120,7 +119,7 @@ func (s *goldenSetting) checkSurrogates(t *testing.T) {
 		}
 		return
 	}
-	var search locationset.Surrogates
+	var search law.Surrogates
 	search.Reset(s.grid, s.set.Cells)
 	all := make([]grid.Cell, s.M)
 	for i := range all {

@@ -95,7 +95,7 @@ type Options struct {
 	// says what becomes of a gap, and MaxGap nothing: see LearnedGaps.
 	MaxGap int
 
-	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0
+	// MinCells is the least number of cells of a location set, see law.LocationSet.ChoosePadded; 0
 	// means DefaultMinCells, negative none. Codebook takes no other number than these.
 	MinCells int
 	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.

@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -22,9 +21,9 @@ const rounding = 1e-9
 type scene struct {
 	grid    *grid.Grid
 	prior   *mobility.Distribution
-	set     locationset.Set
+	set     law.LocationSet
 	hull    law.SensitivityHull
-	search  locationset.Surrogates
+	search  law.Surrogates
 	epsilon float64
 }
 
@@ -259,7 +258,7 @@ func TestPaperInferenceOnALine(t *testing.T) {
 		Cells: testcase.AllCells(g),
 		P:     []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01},
 	}
-	var set locationset.Set
+	var set law.LocationSet
 	set.Choose(&prior, .1)
 	var h law.SensitivityHull
 	h.OfCells(g, set.Cells)

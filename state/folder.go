@@ -166,7 +166,7 @@ func remove(dir string, keep, keepAside bool) (found Contents, err error) {
 		case aside && keepAside:
 			found.Aside = append(found.Aside, e.Name())
 		case aside, e.Name() == storeName, e.Name() == damagedName:
-			if err := found.add(dir, e.Name(), keep); err != nil {
+			if err := found.addEntry(dir, e.Name(), keep); err != nil {
 				return found, explain(err)
 			}
 		}
@@ -174,8 +174,8 @@ func remove(dir string, keep, keepAside bool) (found Contents, err error) {
 	return found, nil
 }
 
-// add counts an entry of the folder, and removes it unless it is to be kept.
-func (c *Contents) add(dir, name string, keep bool) error {
+// addEntry counts an entry of the folder, and removes it unless it is to be kept.
+func (c *Contents) addEntry(dir, name string, keep bool) error {
 	path := filepath.Join(dir, name)
 	size, err := sizeOf(path)
 	if err != nil {

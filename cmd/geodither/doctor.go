@@ -98,7 +98,7 @@ func (d *checkup) tell(f checks.Finding) {
 	// What could not be looked at because of a failure would hide that failure: the error at the end
 	// has their number, and --json has all.
 	if d.out == nil || d.over() ||
-		f.Level == doctor.Unchecked && strings.HasPrefix(f.Detail, "not checked, because") {
+		f.Level == checks.Unchecked && strings.HasPrefix(f.Detail, "not checked, because") {
 		return
 	}
 	d.bar.Done()

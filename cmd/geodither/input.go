@@ -194,20 +194,20 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 // message reads one message. A nil key means that the message's key is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
-	now, visit := time.Now(), func(fix engine.Fix) error {
-		return t.fix(where, value, fix, key == nil)
+	now, reader := time.Now(), t.keyed
+	if key == nil {
+		t.keyless++
+		reader = t.plain
 	}
-	if key != nil {
-		return t.keyed.Message(key, value, now, visit)
+	fixes, err := reader.Message(key, value, now)
+	if key == nil && t.source.Mapping == nil && err == nil && fixes[0].Refused != nil &&
+		fixes[0].Refused.Reason == schemas.ReasonKeyMismatch {
+		fixes, err = reader.Message([]byte(fixes[0].Raw.UserID), value, now)
 	}
-	t.keyless++
-	return t.plain.Message(nil, value, now, func(fix engine.Fix) error {
-		if t.source.Mapping == nil && fix.Refused != nil &&
-			fix.Refused.Reason == schemas.ReasonKeyMismatch {
-			return t.plain.Message([]byte(fix.Raw.UserID), value, now, visit)
-		}
-		return visit(fix)
-	})
+	for i := 0; i < len(fixes) && err == nil; i++ {
+		err = t.fix(where, value, fixes[i], key == nil)
+	}
+	return err
 }
 
 // triedFix is what became of a fix: its fields, or why there are none.

@@ -159,12 +159,12 @@ func requireReleased(
 		if states[fix.UserID] == nil {
 			states[fix.UserID] = new(mechanism.State)
 		}
-		want, _, err := releases.Sanitize(fix, states[fix.UserID])
+		want, err := releases.Sanitize(fix, states[fix.UserID])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got[i] != want {
-			t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
+		if got[i] != want.Record {
+			t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want.Record)
 		}
 	}
 }

@@ -17,16 +17,16 @@ func (t *Task) consume(ctx, work context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := t.take(ctx, work, batch); err != nil {
+		if err := t.processBatch(ctx, work, batch); err != nil {
 			return err
 		}
 	}
 	return t.finish(work)
 }
 
-// take processes a batch, and commits where a transaction ends. It stops between two records when
-// ctx is done.
-func (t *Task) take(ctx, work context.Context, batch Batch) error {
+// processBatch processes a batch, and commits where a transaction ends. It stops between two
+// records when ctx is done.
+func (t *Task) processBatch(ctx, work context.Context, batch Batch) error {
 	for i := range batch.Records {
 		if stopped(ctx) {
 			return nil
@@ -289,7 +289,7 @@ func (t *Task) process(rec Record) error {
 	key := rec.Key
 	if t.d.Key != nil {
 		var err error
-		if key, err = t.d.Key(rec); err != nil {
+		if key, rec.Read, err = t.d.Key(rec); err != nil {
 			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 		}
 	}

@@ -11,14 +11,10 @@ import (
 
 // interfaceCalls lists every method that a task calls of what it drives.
 func interfaceCalls() (names []string) {
-	type storing interface {
-		Store
-		Listed
-	}
 	for name, t := range map[string]reflect.Type{
 		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](),
 		"Transactions": reflect.TypeFor[Transactions](),
-		"Store":        reflect.TypeFor[storing](), "Processor": reflect.TypeFor[Processor](),
+		"Store":        reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](),
 		"Partitioned": reflect.TypeFor[Partitioned](),
 	} {
 		for i := range t.NumMethod() {

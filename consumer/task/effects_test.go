@@ -36,7 +36,8 @@ type script struct {
 	now        time.Time
 	ends       bool // cancel when the input is used up
 	restored   Restore
-	key        func(Record) ([]byte, error)
+	key        func(Record) (key []byte, read any, err error)
+	read       any // the last record's
 	parted     Partitioned
 	late       bool // what runs beside the task makes its calls when it is waited for
 }
@@ -132,6 +133,7 @@ func (s *script) Moved(_, to State) { s.lines = append(s.lines, "-- "+to.String(
 func (s *script) Restored(r Restore) { s.restored = r }
 
 func (s *script) Process(rec Record, state []byte, fx *Effects) error {
+	s.read = rec.Read
 	fx.Output = append(fx.Output,
 		Message{
 			Key: rec.Key, Value: append([]byte("out:"), rec.Value...),

@@ -38,13 +38,12 @@ func (e *erasure) find() error {
 	if e.by == nil {
 		return nil
 	}
-	store := e.store.(Eraseable)
-	err := store.Reserved(RequestKey, func(key, _ []byte) error {
+	err := e.store.Reserved(RequestKey, func(key, _ []byte) error {
 		e.requests = append(e.requests, bytes.Clone(key))
 		return nil
 	})
 	if err == nil {
-		err = store.Reserved(KeptKey, func(_, _ []byte) error {
+		err = e.store.Reserved(KeptKey, func(_, _ []byte) error {
 			e.any = true
 			return errEnough
 		})
@@ -60,7 +59,7 @@ func (e *erasure) owes() (owes bool, err error) {
 	if e.by == nil || !e.any {
 		return false, nil
 	}
-	err = e.store.(Eraseable).Reserved(KeptKey, func(_, value []byte) error {
+	err = e.store.Reserved(KeptKey, func(_, value []byte) error {
 		var err error
 		if owes, err = e.by.Owes(value); owes {
 			return errEnough

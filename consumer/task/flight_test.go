@@ -162,6 +162,9 @@ func TestFlightIsRepeatedSoon(t *testing.T) {
 // mapStore is a store in memory.
 type mapStore map[string]string
 
+func (mapStore) Reserved(string, func(key, value []byte) error) error { return nil }
+func (mapStore) After([]byte, func(key, value []byte) error) error    { return nil }
+
 func (mapStore) Positions() (p Positions, found bool, err error) { return p, false, nil }
 func (mapStore) Wipe() error                                     { return nil }
 

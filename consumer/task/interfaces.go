@@ -11,6 +11,7 @@ type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
 	Headers           Headers // nil: none; those of a changelog are not read
+	Read              any     // what Dependencies.Key has read of it, for Process; nil: nothing
 }
 
 // Headers are those of a record. Last returns the value of the last one of a name, and false if
@@ -211,6 +212,11 @@ type Store interface {
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error
+	// Reserved visits what lies under PartitionKey, RequestKey or KeptKey. Visits, here and of
+	// After, end with the first error, and return it. Keys and values are valid during the call.
+	Reserved(name string, visit func(key, value []byte) error) error
+	// After visits the states of keys after a key, in their order; nil: all.
+	After(key []byte, visit func(key, value []byte) error) error
 }
 
 // Keeper is a Store that can keep a copy of itself. If the loss of the changelog was accepted
@@ -238,20 +244,9 @@ type Eraser interface {
 	Owes(kept []byte) (bool, error)
 }
 
-// Listed is a Store that can list what it has. If the task has a Partitioned, its store must be
-// one. Visits end with the first error, and return it. Keys and values are valid during the call.
-type Listed interface {
-	// Reserved visits what lies under PartitionKey, RequestKey or KeptKey.
-	Reserved(name string, visit func(key, value []byte) error) error
-	// After visits the states of keys after a key, in their order; nil: all.
-	After(key []byte, visit func(key, value []byte) error) error
-}
-
-// Eraseable is a Store that can list what an Eraser needs and that forgets removed values for good.
-// If the task has an Eraser, its store must be one.
+// Eraseable is a Store that forgets removed values for good. If the task has an Eraser, its store
+// must be one.
 type Eraseable interface {
-	// Reserved is that of Listed.
-	Reserved(name string, visit func(key, value []byte) error) error
 	// Purge makes sure that the store's files do not hold removed values any more.
 	Purge() error
 }

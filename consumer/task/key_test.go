@@ -11,9 +11,14 @@ import (
 // a record of no state gets none.
 func TestKey(t *testing.T) {
 	s := newScript()
-	s.key = func(rec Record) ([]byte, error) { return bytes.ToUpper(rec.Key), nil }
+	s.key = func(rec Record) ([]byte, any, error) {
+		return bytes.ToUpper(rec.Key), string(rec.Value) + " read", nil
+	}
 	if err := s.run(t, Options{}); err != nil {
 		t.Fatal(err)
+	}
+	if s.read != "v2 read" {
+		t.Errorf("the last record was processed with %q", s.read)
 	}
 	if s.states["ANN"] != "+v0+v2" || s.states["BOB"] != "+v1" || s.states["ann"] != "" {
 		t.Errorf("the states are %v", s.states)
@@ -28,7 +33,7 @@ func TestKey(t *testing.T) {
 	}
 
 	s = newScript()
-	s.key = func(Record) ([]byte, error) { return nil, nil }
+	s.key = func(Record) ([]byte, any, error) { return nil, nil, nil }
 	if err := s.run(t, Options{}); !errors.Is(err, ErrReservedKey) {
 		t.Errorf("a new state without a key: %v", err)
 	}
@@ -36,11 +41,11 @@ func TestKey(t *testing.T) {
 	s = newScript()
 	away := WithRemedy(errors.New("no schema yet"), Rebuild)
 	calls := 0
-	s.key = func(rec Record) ([]byte, error) {
+	s.key = func(rec Record) ([]byte, any, error) {
 		if calls++; calls == 2 {
-			return nil, away
+			return nil, nil, away
 		}
-		return rec.Key, nil
+		return rec.Key, nil, nil
 	}
 	if err := s.run(t, Options{}); err != nil || s.states["ann"] != "+v0+v2" ||
 		s.states["bob"] != "+v1" {

@@ -32,13 +32,13 @@ type Dependencies struct {
 	Processor    Processor
 	// Key returns the key of the state that a record is processed on; nil: it is the record's. It
 	// is a function of the record. The result is valid until its next call. A record of no state
-	// has an empty one. An error is one of Processor.Process.
-	Key func(rec Record) ([]byte, error)
+	// has an empty one. What it has read to find the key is the record's Read for Process. An error
+	// is one of Processor.Process.
+	Key func(rec Record) (key []byte, read any, err error)
 	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
 	Eraser Eraser
 	// Partitioned is the Processor's, nil if it has no states of the partition. Input must then be
-	// Ended, Store must be Listed, and records must have the times at which the broker appended
-	// them.
+	// Ended, and records must have the times at which the broker appended them.
 	Partitioned Partitioned
 }
 

@@ -47,7 +47,7 @@ func (p *pass) restored() error {
 	p.askedMS, p.end, p.expired = 0, 0, nil
 	p.startMS = p.clock.Now().UnixMilli()
 	var states []Change
-	err := p.store.(Listed).Reserved(PartitionKey, func(key, value []byte) error {
+	err := p.store.Reserved(PartitionKey, func(key, value []byte) error {
 		name := bytes.Clone(key[len(PartitionKey):])
 		states = append(states, Change{Key: name, Value: bytes.Clone(value)})
 		return nil
@@ -97,11 +97,10 @@ func (p *pass) sweep(o *overlay, most int, now int64) (n int, err error) {
 		}
 		return nil
 	}
-	store := p.store.(Listed)
-	err = store.After(p.swept, visit)
+	err = p.store.After(p.swept, visit)
 	p.swept = last
 	if err == nil {
-		err = store.Reserved(KeptKey, visit)
+		err = p.store.Reserved(KeptKey, visit)
 	}
 	switch {
 	case errors.Is(err, errEnough):

@@ -55,7 +55,7 @@ type restoration struct {
 // run brings the store up to the changelog's end. The result's Input is none if nothing was ever
 // processed.
 func (r *restoration) run(ctx context.Context) (Restore, error) {
-	if err := r.look(ctx); err != nil {
+	if err := r.readPositions(ctx); err != nil {
 		return Restore{}, err
 	}
 	if err := r.judge(); err != nil {
@@ -70,8 +70,8 @@ func (r *restoration) run(ctx context.Context) (Restore, error) {
 	return r.done()
 }
 
-// look reads where the store and the changelog are, and the last mark.
-func (r *restoration) look(ctx context.Context) error {
+// readPositions reads where the store and the changelog are, and the last mark.
+func (r *restoration) readPositions(ctx context.Context) error {
 	t := r.t
 	store, found, err := t.d.Store.Positions()
 	if err != nil {
@@ -392,7 +392,7 @@ func (r *restoration) findMark(ctx context.Context) error {
 	end := r.end
 	for step := int64(16); end > r.first && !r.last.found; step *= 8 {
 		at := max(r.first, end-step)
-		if err := r.scan(ctx, at, end, r.last.look); err != nil {
+		if err := r.scan(ctx, at, end, r.last.noteMarks); err != nil {
 			return err
 		}
 		end = at
@@ -400,8 +400,8 @@ func (r *restoration) findMark(ctx context.Context) error {
 	return nil
 }
 
-// look takes note of the marks in a batch.
-func (l *lastMark) look(batch Batch) error {
+// noteMarks takes note of the marks in a batch.
+func (l *lastMark) noteMarks(batch Batch) error {
 	for _, rec := range batch.Records {
 		l.seen++
 		l.tail = max(l.tail, rec.Offset+1)

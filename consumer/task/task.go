@@ -67,9 +67,6 @@ func New(d Dependencies, o Options) (*Task, error) {
 	if _, able := d.Input.(Ended); d.Partitioned != nil && !able {
 		panic("task: a Partitioned needs an input that is Ended")
 	}
-	if _, able := d.Store.(Listed); d.Partitioned != nil && !able {
-		panic("task: a Partitioned needs a store that is Listed")
-	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

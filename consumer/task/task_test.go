@@ -151,7 +151,13 @@ func (idleTxn) Produce(_ context.Context, out Outputs) (int64, error) {
 func (idleTxn) Commit(context.Context, int64) (int64, error) { return 0, nil }
 func (idleTxn) Abort(context.Context) error                  { return nil }
 
-type emptyStore struct{}
+type emptyStore struct{ listless }
+
+// listless is the side of a store that has nothing to list.
+type listless struct{}
+
+func (listless) Reserved(string, func(key, value []byte) error) error { return nil }
+func (listless) After([]byte, func(key, value []byte) error) error    { return nil }
 
 func (emptyStore) Positions() (p Positions, found bool, err error) { return p, false, nil }
 func (emptyStore) Get([]byte) ([]byte, error)                      { return nil, nil }

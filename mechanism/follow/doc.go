@@ -5,5 +5,5 @@
 // A Follower runs the filter again from the records of one user, so it has every posterior that the
 // service has. A Reader does so for all users, and hands over what each record tells: of the moment
 // by itself, or with later records too (mechanism.Smoother). Sums add posteriors up by zone and
-// window.
+// window. Forgetting bounds what all records of a user tell about one moment.
 package follow

@@ -177,8 +177,8 @@ func (f *Follower) fork() (*Follower, error) {
 	return g, nil
 }
 
-// of returns this goroutine's sanitizer under a model.
-func (f *Follower) of(v *filter) *mechanism.Sanitizer {
+// sanitizerOf returns this goroutine's sanitizer under a model.
+func (f *Follower) sanitizerOf(v *filter) *mechanism.Sanitizer {
 	if f.own == nil {
 		return v.sanitizer
 	}
@@ -255,7 +255,7 @@ func (f *Follower) begin(w way, last *Track, v *filter, r Record) error {
 		f.before.StepMS = v.model.Step.Milliseconds()
 	}
 	if w != starts {
-		f.of(v).Migrate(&f.before)
+		f.sanitizerOf(v).Migrate(&f.before)
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (f *Follower) begin(w way, last *Track, v *filter, r Record) error {
 // observe advances f.before by a record into f.state, and says whether that agrees with the record.
 func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	if err := f.of(v).Observe(&f.attempt, r.seen()); err != nil {
+	if err := f.sanitizerOf(v).Observe(&f.attempt, r.seen()); err != nil {
 		return false, err
 	}
 	if f.attempt.Releases != uint64(r.Number) {

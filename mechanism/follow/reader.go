@@ -388,7 +388,7 @@ func (h *hand[T, R]) do(t *task[T, R]) {
 		return
 	}
 	u.note(&t.published)
-	known, err := h.follower.take(&u.Track, &t.published, t.filter)
+	known, err := h.follower.followRecord(&u.Track, &t.published, t.filter)
 	if t.known, t.err = known, err; err != nil {
 		return
 	}
@@ -400,7 +400,7 @@ func (h *hand[T, R]) do(t *task[T, R]) {
 	}
 	first := u.block.Open()
 	if known {
-		moment := h.smoother.Note(&u.block, h.follower.of(t.filter), &h.follower.state,
+		moment := h.smoother.Note(&u.block, h.follower.sanitizerOf(t.filter), &h.follower.state,
 			t.published.seen(), h.follower.linked, h.close)
 		u.waiting = append(u.waiting, waitingRecord[T]{t.kept, moment})
 		h.collect(t, first)
@@ -465,8 +465,9 @@ func (u *user[T]) note(p *Published) {
 	}
 }
 
-// take follows a record of a filter, nil if there is none, and whether or not it has its release.
-func (f *Follower) take(t *Track, p *Published, v *filter) (known bool, err error) {
+// followRecord follows a record of a filter, nil if there is none, and whether or not it has its
+// release.
+func (f *Follower) followRecord(t *Track, p *Published, v *filter) (known bool, err error) {
 	if v != nil {
 		v.locate(p)
 	}

@@ -1,9 +1,7 @@
 package follow
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // smoothedAs is a record as it comes back: its place among those that were added, and its past.
@@ -60,59 +57,6 @@ func smoothFleet(tb testing.TB, steps int64) ([]Published, Options) {
 	return all, Options{
 		Public:   Public{Models: Models{model}, Release: o, TellEpsilon: true},
 		LagSteps: 4,
-	}
-}
-
-// TestPastOfTracks: what trial.Past measures of a track is what a Reader says of its records:
-// the distances with each lag.
-func TestPastOfTracks(t *testing.T) {
-	t.Parallel()
-	records, o := smoothFleet(t, 60)
-	lags := []int64{3, mechanism.SmoothAll}
-	past, err := trial.NewPast(o.Public.Models[0], o.Public.Release, lags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFollower(t, o.Public.Models, o.Public.Release)
-	place := grid.Point{X: 1, Y: 2}
-	want := make([][]float64, len(lags))
-	for i, lag := range lags {
-		o.LagSteps = lag
-		all, _, err := smooth(t, o, records)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.SortFunc(all, func(a, b smoothedAs) int { return cmp.Compare(a.number, b.number) })
-		for _, one := range all {
-			if records[one.number].User == "v3" {
-				want[i] = append(want[i], one.past.Estimate.Distance(place))
-			}
-		}
-	}
-	var got [][]float64
-	for v := range 12 {
-		for _, p := range records {
-			if p.User != fmt.Sprintf("v%d", v) {
-				continue
-			}
-			f.filters[p.Model].locate(&p)
-			r := trial.Result{Report: trial.Report{Step: p.Step, Place: place}}
-			r.Outcome.Kind, r.Outcome.Release = p.Kind, p.Release
-			if err := past.Add(&r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i, km := range past.End() {
-			if v == 3 {
-				got = append(got, slices.Clone(km))
-			}
-			if len(km) != 60 {
-				t.Fatalf("lag %d: %d distances", lags[i], len(km))
-			}
-		}
-	}
-	if !reflect.DeepEqual(got, want) || slices.Equal(got[0], got[1]) {
-		t.Error("a track's past is another one than that of its records")
 	}
 }
 

@@ -112,7 +112,7 @@ func NewSums(o SumOptions, each func(*Window) error) (*Sums, error) {
 		windows: map[int64]*Window{}, latest: -1 << 62, closed: -1 << 62,
 	}
 	var err error
-	s.reader, err = NewReader(Options{Public: o.Public, Workers: o.Workers}, s.tell, s.take)
+	s.reader, err = NewReader(Options{Public: o.Public, Workers: o.Workers}, s.tell, s.addRecord)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (s *Sums) tell(m mechanism.Smoothed) []share {
 	return shares
 }
 
-// take takes what is told of a record.
-func (s *Sums) take(r reported, told *[]share, why Unfollowed) error {
+// addRecord takes what is told of a record.
+func (s *Sums) addRecord(r reported, told *[]share, why Unfollowed) error {
 	u := s.users[r.user]
 	if u == nil {
 		u = new(summand)

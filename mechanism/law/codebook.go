@@ -164,32 +164,6 @@ func (q *Quantizer) Points() []convex.Lattice { return q.points }
 // Other returns T, the weight of each code point that is not a cell's own, which has 2⁶⁴.
 func (q *Quantizer) Other() uint64 { return q.other }
 
-// Gain returns by how much a release lowers the expected squared error of the mean under the
-// prior that Prepare was given, km². Cost: that of Likelihoods for each code point.
-func (q *Quantizer) Gain() float64 {
-	cells, p := q.prior.cells, q.prior.p
-	if len(q.points) == 1 { // tells nothing
-		return 0
-	}
-	var likelihood []float64
-	sum := 0.0
-	for j := range q.points {
-		likelihood = q.Likelihoods(likelihood, j, cells)
-		var evidence, x, y, total float64
-		for i, c := range cells {
-			mass := float64(p[i] * likelihood[i])
-			evidence += mass
-			x += float64(mass * (float64(q.grid.Column(c)) - q.patches.column))
-			y += float64(mass * (float64(q.grid.Row(c)) - q.patches.row))
-			total += p[i]
-		}
-		sum += (float64(x*x) + float64(y*y)) / evidence / total
-	}
-	side := q.grid.CellKM()
-	others := float64(len(q.points)-1) * (float64(q.other) * 0x1p-64)
-	return float64(sum / (1 + others) * float64(side*side))
-}
-
 // Place returns code point j on the map, in kilometres.
 func (q *Quantizer) Place(j int) grid.Point {
 	c := q.points[j]

@@ -232,7 +232,7 @@ func goldenFrom(q *Quantizer, name string, g *grid.Grid, epsilon float64, d *mob
 	q.Prepare(d.Cells, d.P)
 	c := goldenCodebook{
 		Name: name, Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(), Epsilon: epsilon,
-		Other: strconv.FormatUint(q.Other(), 10), GainKM2: q.Gain(),
+		Other: strconv.FormatUint(q.Other(), 10), GainKM2: q.gain(),
 	}
 	for i, cell := range d.Cells {
 		c.Prior = append(c.Prior, goldenMass{cell, d.P[i]})

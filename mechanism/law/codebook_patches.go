@@ -52,7 +52,7 @@ func (a *patches) gather(width grid.Cell, cells []grid.Cell, p []float64, most i
 			q, column := p[i], cells[i]-first
 			w := weightOf(q)
 			if w >= least {
-				a.add(float64(column), y, q)
+				a.addPatch(float64(column), y, q)
 				continue
 			}
 			band += w
@@ -93,7 +93,7 @@ func (a *patches) closeBand(left, right int, most float64) {
 	for column := left; column <= right; column++ {
 		c := &a.columns[column]
 		if p > 0 && weight+c.weight > most {
-			a.add(columns/p, moment/p, p)
+			a.addPatch(columns/p, moment/p, p)
 			p, columns, moment, weight = 0, 0, 0, 0
 		}
 		p += c.mass
@@ -103,11 +103,11 @@ func (a *patches) closeBand(left, right int, most float64) {
 		*c = sums{}
 	}
 	if p > 0 {
-		a.add(columns/p, moment/p, p)
+		a.addPatch(columns/p, moment/p, p)
 	}
 }
 
-func (a *patches) add(column, row, p float64) {
+func (a *patches) addPatch(column, row, p float64) {
 	a.x, a.y, a.p = append(a.x, column), append(a.y, row), append(a.p, p)
 }
 

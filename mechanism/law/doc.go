@@ -2,8 +2,8 @@
 // set, and knows the density of what it draws. What the mechanisms need to know of a set is its
 // sensitivity hull K, the convex hull of all differences of two of its places.
 //
-//	set ─► SensitivityHull ─► Mechanism.Prepare ─┬─► Sample(true cell or its surrogate) ─► release
-//	                                             └─► Exponents(release, places) ─► inference
+//	LocationSet ─► SensitivityHull ─► Mechanism.Prepare ─┬─► Sample(true cell or its surrogate) ─► release
+//	                                                     └─► Exponents(release, places) ─► inference
 //
 // KNorm, PIM and Lattice have K-norm noise, whose density falls with ε‖z-x‖_K. Laplace and
 // LaplaceTight are the paper's baseline. The guarantee stands at each type; mechanism/PROOFS.md has
@@ -13,6 +13,8 @@
 // answers by randomized response over them. It is the mechanism of least error, and the lattice is
 // the one that tells near places apart least.
 //
+//	locationset*.go         the cells that a release tells apart
+//	surrogate.go            for every other cell the member that is released in its place
 //	new.go, mechanism.go    names and options of the mechanisms, and what all of them do
 //	hull.go, metric.go      the sensitivity hull, and what ε means at a distance
 //	knorm.go                K-norm noise in floating point, and how PIM makes K round

@@ -8,7 +8,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -33,7 +32,7 @@ func checkSet(tb testing.TB, r *rand.Rand, s *latticeSet, k []convex.Lattice) (*
 	m.Prepare(s.hull, s.Epsilon)
 	emitting := s.Cells
 	if s.Grid.Cells() <= 1000 {
-		var search locationset.Surrogates
+		var search Surrogates
 		search.Reset(s.Grid, s.Cells)
 		emitting = nil
 		for _, member := range search.All(nil, testcase.AllCells(s.Grid)) {

@@ -8,7 +8,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
-	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // rounding is how far float64 may carry a ratio of densities above e^ε.
@@ -17,7 +16,7 @@ const rounding = 1e-9
 // scene is a random location set with its hull and an ε.
 type scene struct {
 	grid    *grid.Grid
-	set     locationset.Set
+	set     LocationSet
 	hull    SensitivityHull
 	epsilon float64
 }

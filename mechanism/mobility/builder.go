@@ -34,7 +34,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, err
 	}
 	b := newBuilder(head)
-	if err := parallel.Ordered(b.tasks(in), b.add); err != nil {
+	if err := parallel.Ordered(b.tasks(in), b.addBlock); err != nil {
 		return nil, err
 	}
 	return b.finish(in)
@@ -81,8 +81,8 @@ func (b *builder) tasks(in *container) iter.Seq2[func() (*block, error), error] 
 	}
 }
 
-// add adds the part of a block, which it returns to the pool.
-func (b *builder) add(from *block) error {
+// addBlock adds the part of a block, which it returns to the pool.
+func (b *builder) addBlock(from *block) error {
 	add := b.addInitial
 	if from.kind == rowsKind {
 		add = b.addRows

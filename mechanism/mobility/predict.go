@@ -136,8 +136,8 @@ func (p *Predictor) scatter(m *Matrix, cells []grid.Cell, weights []float64) {
 	}
 }
 
-// add adds mass to a cell.
-func (p *Predictor) add(c grid.Cell, mass float64) {
+// addMass adds mass to a cell.
+func (p *Predictor) addMass(c grid.Cell, mass float64) {
 	p.mass[c] += mass
 	p.touched[c>>(blockBits+6)] |= 1 << (c >> blockBits & 63)
 }
@@ -168,7 +168,7 @@ func (p *Predictor) jump(cells []grid.Cell, weights []float64) {
 		targets := p.targets[p.start[block]:p.start[block+1]]
 		share := float64(p.jumping[block] * each)
 		for _, c := range targets {
-			p.add(c, share)
+			p.addMass(c, share)
 		}
 		p.jumping[block] = 0
 	}

@@ -31,6 +31,9 @@ type Fix struct {
 	Number int
 }
 
+// Usable reports whether the fix is neither refused nor skipped.
+func (f Fix) Usable() bool { return f.Refused == nil && f.Skipped == NoRule }
+
 // Mapping says how to read records, as its Options do. It does not change, so any number of
 // goroutines may use it.
 type Mapping struct {

@@ -148,14 +148,14 @@ func (p path) find(whole, part any) (any, bool) {
 	}
 	for _, s := range p.steps {
 		var ok bool
-		if at, ok = s.take(at); !ok {
+		if at, ok = s.takeFrom(at); !ok {
 			return nil, false
 		}
 	}
 	return at, true
 }
 
-func (s step) take(tree any) (any, bool) {
+func (s step) takeFrom(tree any) (any, bool) {
 	if !s.array && !s.match {
 		members, ok := tree.(map[string]any)
 		if !ok {

@@ -263,7 +263,7 @@ type answer struct {
 // the registry surely has no such schema, or one that is of no use here.
 func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, error) {
 	for {
-		w, err := c.look(ctx, key, ask)
+		w, err := c.findOrMark(ctx, key, ask)
 		if e, ok := errors.AsType[*Error](err); !ok || !e.lacks || !c.waits {
 			return w, err
 		}
@@ -275,8 +275,8 @@ func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, err
 	}
 }
 
-// look is find, but a lack that does not count yet is marked in the *Error.
-func (c *Client) look(ctx context.Context, key string, ask asking) (*writer, error) {
+// findOrMark is find, but a lack that does not count yet is marked in the *Error.
+func (c *Client) findOrMark(ctx context.Context, key string, ask asking) (*writer, error) {
 	if a, ok := c.writers.Get(key); ok && a.holds(c) {
 		return a.result()
 	}

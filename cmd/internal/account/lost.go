@@ -69,7 +69,7 @@ func (c *Check) Before(ctx context.Context) error {
 		if _, ok := stored[n]; ok && !gone && bytes.Equal(copied, id[:]) {
 			continue // a task compares its own states with the changelog
 		}
-		if err := c.look(ctx, n, partitions, stored, gone, found); err != nil {
+		if err := c.findLoss(ctx, n, partitions, stored, gone, found); err != nil {
 			return err
 		}
 	}
@@ -85,9 +85,9 @@ func (c *Check) Before(ctx context.Context) error {
 	return found
 }
 
-// look adds a partition to those found, if something in it is lost. Unless offsets is set, the
+// findLoss adds a partition to those found, if something in it is lost. Unless offsets is set, the
 // group's offset alone is no evidence.
-func (c *Check) look(ctx context.Context, n, partitions int32, stored map[int32]holding,
+func (c *Check) findLoss(ctx context.Context, n, partitions int32, stored map[int32]holding,
 	offsets bool, found *LostError,
 ) error {
 	if holds, err := c.Holds(ctx, n); err != nil || holds {
@@ -136,7 +136,7 @@ func (c *Check) LostPartitions(ctx context.Context, partitions int32) (*LostErro
 	}
 	found := c.nothingLost(false)
 	for n := range partitions {
-		if err := c.look(ctx, n, partitions, stored, true, found); err != nil {
+		if err := c.findLoss(ctx, n, partitions, stored, true, found); err != nil {
 			return nil, err
 		}
 	}

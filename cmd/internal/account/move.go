@@ -294,7 +294,7 @@ func (m *mover) fill(ctx context.Context, tx *producer.Transactional, p *MovedPa
 		}
 		value, err := engine.MoveKept(value, p.Input)
 		if err == nil {
-			err = w.add([]byte(key), value)
+			err = w.addRecord([]byte(key), value)
 		}
 		if err != nil {
 			return err

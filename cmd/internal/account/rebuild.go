@@ -476,15 +476,15 @@ func (r *rebuilder) fill(ctx context.Context, tx *producer.Transactional,
 		return w.finish(p.value, p.Input)
 	}
 	if p.rewrites {
-		if err := r.remove(ctx, p, w.add); err != nil {
+		if err := r.remove(ctx, p, w.addRecord); err != nil {
 			return err
 		}
 	}
-	err := p.store.Iterate(w.add)
+	err := p.store.Iterate(w.addRecord)
 	// What remains of erased users, requests that were not carried out, the partition's own state.
 	for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
 		if err == nil {
-			err = p.store.Reserved(name, w.add)
+			err = p.store.Reserved(name, w.addRecord)
 		}
 	}
 	if err != nil {
@@ -542,8 +542,8 @@ func (r *rebuilder) writer(ctx context.Context, tx *producer.Transactional, n in
 	}
 }
 
-// add adds a record; a nil value removes the key.
-func (w *writer) add(key, value []byte) error {
+// addRecord adds a record; a nil value removes the key.
+func (w *writer) addRecord(key, value []byte) error {
 	w.batch.Records = append(w.batch.Records, producer.Record{
 		Key: slices.Clone(key), Value: slices.Clone(value), Timestamp: w.now,
 	})
@@ -561,7 +561,7 @@ func (w *writer) flush() error {
 
 // finish adds the mark, and the raw offset that the group commits.
 func (w *writer) finish(mark []byte, input int64) error {
-	err := w.add([]byte(task.MarkKey), mark)
+	err := w.addRecord([]byte(task.MarkKey), mark)
 	if err == nil && len(w.batch.Records) > 0 {
 		err = w.flush()
 	}

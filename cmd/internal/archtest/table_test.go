@@ -67,19 +67,13 @@ var table = map[string]rule{
 		ours:  []string{"mechanism/internal/portable"},
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
 	},
-	"mechanism/locationset": {
-		ours:  []string{"mechanism/grid", "mechanism/mobility"},
-		tests: []string{"mechanism/internal/testcase"}, pure: true,
-	},
 	"mechanism/law": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/internal/portable", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/portable",
+			"mechanism/mobility", "mechanism/noise",
 		},
-		tests: []string{
-			"mechanism/internal/oracle",
-			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility",
-		},
-		pure: true,
+		tests: []string{"mechanism/internal/oracle", "mechanism/internal/testcase"},
+		pure:  true,
 	},
 	"mechanism/internal/portable": {pure: true},
 	// Inputs for tests, oracles, and tests of distributions.
@@ -90,8 +84,7 @@ var table = map[string]rule{
 	"mechanism": {
 		ours: []string{
 			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/internal/portable",
-			"mechanism/law", "mechanism/ledger",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/law", "mechanism/ledger", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
@@ -106,18 +99,11 @@ var table = map[string]rule{
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/follow": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/parallel",
+			"mechanism", "mechanism/grid", "mechanism/internal/portable", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
-		tests: []string{"mechanism/internal/testcase", "mechanism/trial"},
+		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
-	},
-	"mechanism/moment": {
-		ours: []string{
-			"mechanism/grid", "mechanism/internal/portable", "mechanism/mobility",
-			"mechanism/parallel",
-		},
-		pure: true,
 	},
 	"mechanism/counts": {
 		ours: []string{
@@ -143,7 +129,7 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism", "mechanism/convex",
 			"mechanism/evaluation/report", "mechanism/grid",
-			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
+			"mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		third: []string{gonum},
@@ -202,10 +188,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/counting", "cmd/internal/engine", "cmd/internal/recompute",
+			"cmd/internal/counting", "cmd/internal/engine",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
 			"consumer/task", "consumer/wire", "mechanism/counts", "mechanism/noise", "schemas",
-			"schemas/mapping",
+			"state",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
@@ -242,9 +228,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/replay": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/service",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire", "mechanism/noise", "schemas", "schemas/mapping",
+			"cmd/internal/engine", "cmd/internal/service", "cmd/internal/topics",
+			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/task",
+			"consumer/wire", "mechanism/noise", "schemas",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -379,7 +365,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/engine", "cmd/internal/files", "mechanism", "mechanism/hours",
-			"mechanism/law", "mechanism/mobility", "mechanism/moment", "mechanism/noise",
+			"mechanism/law", "mechanism/mobility", "mechanism/follow", "mechanism/noise",
 			"mechanism/trial", "schemas/mapping",
 		},
 		tests: []string{"cmd/internal/servicetest", "deploy"},
@@ -436,13 +422,6 @@ var table = map[string]rule{
 			"mechanism/noise", "schemas", "schemas/mapping",
 		},
 		tests: []string{"mechanism/grid"},
-	},
-	"cmd/internal/recompute": {
-		ours: []string{
-			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/task",
-			"mechanism/noise", "schemas", "state",
-		},
-		tests: []string{"cmd/internal/servicetest"},
 	},
 	"cmd/internal/account": {
 		ours: []string{

@@ -99,7 +99,7 @@ func newReport(s Settings, o Options, duels []*duel) *Report {
 	hits, misses := int64(0), int64(0)
 	for _, d := range duels {
 		for i, c := range d.checks.list() {
-			r.Checks[i].add(c)
+			r.Checks[i].addCheck(c)
 		}
 		hits, misses = hits+d.hits, misses+d.misses
 		r.Records, r.Situations = r.Records+d.records, r.Situations+d.situations
@@ -120,8 +120,8 @@ func newReport(s Settings, o Options, duels []*duel) *Report {
 	return r
 }
 
-// add adds what another goroutine has counted.
-func (c *Check) add(o *Check) {
+// addCheck adds what another goroutine has counted.
+func (c *Check) addCheck(o *Check) {
 	c.Trials += o.Trials
 	failures := c.Failures + o.Failures
 	for _, detail := range o.Details {

@@ -70,7 +70,7 @@ func (c *probeChecks) list() []*Check {
 func (c *probeChecks) add(o *probeChecks) {
 	mine, others := c.list(), o.list()
 	for i := range mine {
-		mine[i].add(others[i])
+		mine[i].addCheck(others[i])
 	}
 	c.fed += o.fed
 }

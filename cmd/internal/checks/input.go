@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // first is the check of the records with which a start begins.
@@ -92,9 +91,11 @@ func (d *examination) fixes(ctx context.Context, visit visitor) (read int, err e
 		if err == nil {
 			err = d.last(ctx, n, func(r consumer.Record) error {
 				read++
-				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
-					return visit(p, n, r, fix)
-				})
+				fixes, err := p.Fixes(topics.Record(r))
+				for i := 0; i < len(fixes) && err == nil; i++ {
+					err = visit(p, n, r, fixes[i])
+				}
+				return err
 			})
 		}
 		if err != nil {
@@ -119,7 +120,7 @@ func Fleet(ctx context.Context, s Start, zones int, scale float64, tell func(Fin
 		_, err = d.fixes(ctx, func(
 			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
 		) error {
-			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+			if fix.Usable() {
 				vehicles[fix.Raw.UserID], fixes = true, fixes+1
 			}
 			return nil

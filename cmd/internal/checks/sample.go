@@ -19,8 +19,8 @@ func nearlyAll(n, all int) bool {
 
 // Judge says what would become of raw records, by each fix alone.
 type Judge interface {
-	// EachFix visits a record's fixes, with why each is refused or skipped by itself.
-	EachFix(rec task.Record, visit func(engine.Fix) error) error
+	// Fixes returns a record's fixes, with why each is refused or skipped by itself.
+	Fixes(rec task.Record) ([]engine.Fix, error)
 	// Look says of a sound fix in which step it is, and how it lies to the map.
 	Look(fix schemas.Raw) (step int64, place engine.Placement, err error)
 }

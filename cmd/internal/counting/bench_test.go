@@ -54,7 +54,7 @@ func BenchmarkWindows(b *testing.B) {
 					}
 				}
 				rec := task.Record{Timestamp: at, Key: keys[user], Value: value}
-				key, err := w.Key(rec)
+				key, _, err := w.Key(rec)
 				if err != nil || len(key) == 0 {
 					b.Fatal(key, err)
 				}

@@ -20,8 +20,8 @@ import (
 func TestGoldenBytes(t *testing.T) {
 	by := digest{1, 2, 3, 4, 5, 6, 7, 8}
 	open := openCounts{windows: map[int64]map[int32]*chunk{}}
-	open.add(3_600_000, 130)
-	open.add(3_600_000, 130)
+	open.countIn(3_600_000, 130)
+	open.countIn(3_600_000, 130)
 	chunk := open.changes(nil)[0]
 	user := userState{{20000, []uint16{0, 7, 300}}, {20001, []uint16{2}}}
 	window := windowState{
@@ -129,7 +129,7 @@ func TestLargeMap(t *testing.T) {
 	rng, all := rand.New(rand.NewPCG(1, 2)), 0
 	for range users {
 		for w := range int64(windows) {
-			open.add(w*3_600_000, rng.Int32N(zones))
+			open.countIn(w*3_600_000, rng.Int32N(zones))
 		}
 	}
 	size := func(changes []task.Change) (n int) {
@@ -141,7 +141,7 @@ func TestLargeMap(t *testing.T) {
 	all = size(open.changes(nil))
 	one := 0
 	for range 100 {
-		open.add(rng.Int64N(windows)*3_600_000, rng.Int32N(zones))
+		open.countIn(rng.Int64N(windows)*3_600_000, rng.Int32N(zones))
 		one = max(one, size(open.changes(nil)))
 	}
 	if all < 100_000 || one > 300 {

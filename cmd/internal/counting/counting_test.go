@@ -444,7 +444,7 @@ func TestOtherSettings(t *testing.T) {
 		if err := totals.Restored(nil); err != nil {
 			t.Fatal(err)
 		}
-		by := step.settings.digest().of(s.Plan.At(start))
+		by := step.settings.digest().ofWindows(s.Plan.At(start))
 		value := partial{by, step.from, start, nil}.appendTo(nil)
 		var fx task.Effects
 		err = totals.Process(task.Record{Key: windowKey(start), Value: value}, state, &fx)
@@ -542,7 +542,7 @@ func TestNothingButNoisyNumbers(t *testing.T) {
 		w := &worker{states: map[string][]byte{}}
 		for at := range int32(partitions) {
 			counted := partial{
-				s.digest().of(window), at, window.StartMS, []zoneCount{{1, 3}},
+				s.digest().ofWindows(window), at, window.StartMS, []zoneCount{{1, 3}},
 			}
 			if at == 0 {
 				counted.counts = []zoneCount{{0, truth}}
@@ -603,12 +603,12 @@ func refused(t *testing.T, s Settings, p *Totals, w *worker, rec task.Record) {
 		"one count more": func(p *partial) { p.counts = []zoneCount{{0, 9}} },
 		"a zone more":    func(p *partial) { p.counts = []zoneCount{{9, 1}} },
 		"other settings": func(p *partial) {
-			p.settings = other.digest().of(s.Plan.At(p.startMS))
+			p.settings = other.digest().ofWindows(s.Plan.At(p.startMS))
 		},
 		"a window that ends elsewhere": func(p *partial) {
 			w := s.Plan.At(p.startMS)
 			w.EndMS++
-			p.settings = s.digest().of(w)
+			p.settings = s.digest().ofWindows(w)
 		},
 		"no window": func(p *partial) { p.startMS++ },
 	} {
@@ -692,7 +692,7 @@ func TestKeepDays(t *testing.T) {
 	own, w := states{}, &worker{states: map[string][]byte{}}
 	give := func(window counts.Window, partition int32) error {
 		key := windowKey(window.StartMS)
-		by := s.digest().of(window)
+		by := s.digest().ofWindows(window)
 		value := partial{by, partition, window.StartMS, nil}.appendTo(nil)
 		err := w.process(t, p, key, task.Record{Key: key, Value: value})
 		own.take(p.Changes())
@@ -765,7 +765,7 @@ func TestBacklogMemory(t *testing.T) {
 	open := openCounts{windows: map[int64]map[int32]*chunk{}}
 	for window := range int64(windows) {
 		for zone := range int32(zones) {
-			open.add(window, zone)
+			open.countIn(window, zone)
 		}
 		open.changed = nil // as after each transaction
 	}

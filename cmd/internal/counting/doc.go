@@ -76,9 +76,10 @@ func (s Settings) digest() digest {
 	return digest(sum[:])
 }
 
-// of stands for the settings and for windows. So partials of a window that other rules of the time
-// zone have made are not added up, nor does a partition go on under other rules of an open day.
-func (d digest) of(windows ...counts.Window) digest {
+// ofWindows stands for the settings and for windows. So partials of a window that other rules of
+// the time zone have made are not added up, nor does a partition go on under other rules of an open
+// day.
+func (d digest) ofWindows(windows ...counts.Window) digest {
 	b := d[:]
 	for _, w := range windows {
 		b = fmt.Append(b, w.StartMS, w.EndMS, int64(w.Day), ";")

@@ -350,7 +350,7 @@ func (c simClock) Now() time.Time {
 // Sleep implements task.Clock.
 func (simClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// simStore is a node's task.Store, Listed and Eraseable.
+// simStore is a node's task.Store and Eraseable.
 type simStore simNode
 
 func (s *simStore) Positions() (task.Positions, bool, error) { return s.at, s.found, nil }

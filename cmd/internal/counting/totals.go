@@ -74,12 +74,12 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 			"(counts-restart)", rec.Offset, t.settings.Partitions)
 	}
 	window := t.settings.Plan.At(p.startMS)
-	if window.StartMS != p.startMS || p.settings != t.digest.of(window) {
+	if window.StartMS != p.startMS || p.settings != t.digest.ofWindows(window) {
 		return fmt.Errorf("offset %d of the partials has other settings: %w", rec.Offset, ErrOther)
 	}
 	known, err := t.known(state)
 	if err == nil {
-		err = t.take(p, window, known, fx)
+		err = t.addPartial(p, window, known, fx)
 	}
 	if err != nil {
 		return fmt.Errorf("offset %d of the partials, raw partition %d: %w", rec.Offset,
@@ -91,8 +91,8 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 	return nil
 }
 
-// take adds a partial to its window.
-func (t *Totals) take(
+// addPartial adds a partial to its window.
+func (t *Totals) addPartial(
 	p partial, window counts.Window, known *windowState, fx *task.Effects,
 ) error {
 	sum, err := t.sum(p, window)

@@ -61,50 +61,56 @@ func NewWindows(
 }
 
 // Key implements task.Dependencies.Key.
-func (w *Windows) Key(rec task.Record) ([]byte, error) { return w.reader.Key(rec) }
+func (w *Windows) Key(rec task.Record) (key []byte, read any, err error) { return w.reader.Key(rec) }
 
 // Process implements task.Processor. A fix that does not count is no dead letter. Which fixes count
 // follows from other fixes of the user, so the tally knows only what each fix by itself shows, and
 // neither the cap nor repeats.
 func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	return w.EachFix(rec, func(fix engine.Fix) error {
+	fixes, err := w.Fixes(rec)
+	if err != nil {
+		return err
+	}
+	for _, fix := range fixes {
 		switch {
 		case fix.Skipped != mapping.NoRule:
 			w.tally.RecordsSkipped++
 			w.tally.SkippedByRule[fix.Skipped]++
-			return nil
 		case fix.Refused != nil:
 			w.tally.Refuse(fix.Refused.Reason, rec.Value)
-			return nil //nolint:nilerr // a fix that is refused is counted, and no more
+		default:
+			w.tally.Refusals.Sound++
+			if state, err = w.count(rec, fix, state, fx); err != nil {
+				return err
+			}
 		}
-		w.tally.Refusals.Sound++
-		return w.take(rec, fix, &state, fx)
-	})
+	}
+	return nil
 }
 
-// EachFix visits the fixes of a record in order. It checks each by itself: what it says, its key,
+// Fixes returns the fixes of a record in order. It checks each by itself: what it says, its key,
 // its times, the partition it lies in, and whether its window admits it. No check looks at other
-// fixes. Errors are as in engine.Reader.Each.
-func (w *Windows) EachFix(rec task.Record, visit func(engine.Fix) error) error {
-	return w.settings.EachFix(w.reader, w.by, w.at, rec, visit)
+// fixes. The result and errors are as in engine.Reader.Fixes.
+func (w *Windows) Fixes(rec task.Record) ([]engine.Fix, error) {
+	return w.settings.Fixes(w.reader, w.by, w.at, rec)
 }
 
-// EachFix is Windows.EachFix of a partition, for those who read its records again.
-func (s Settings) EachFix(
+// Fixes is Windows.Fixes of a partition, for those who read its records again.
+func (s Settings) Fixes(
 	reader *engine.Reader, by engine.Partitioner, at engine.Partition, rec task.Record,
-	visit func(engine.Fix) error,
-) error {
+) ([]engine.Fix, error) {
 	home, known := by.Partition(rec.Key, at.Of)
-	return reader.Each(rec, func(fix engine.Fix) error {
-		switch {
-		case fix.Refused != nil || fix.Skipped != mapping.NoRule:
+	fixes, err := reader.Fixes(rec)
+	for i := range fixes {
+		switch fix := &fixes[i]; {
+		case !fix.Usable():
 		case known && home != at.Number: // which would have a second counter of the user's day
 			fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
 		default:
-			s.admit(&fix, rec.Timestamp)
+			s.admit(fix, rec.Timestamp)
 		}
-		return visit(fix)
-	})
+	}
+	return fixes, err
 }
 
 // admit refuses a fix that its window does not admit, and skips one of a day before the first.
@@ -146,28 +152,29 @@ func (w *Windows) Look(fix schemas.Raw) (step int64, place engine.Placement, err
 	return 0, place, nil
 }
 
-// take counts a fix that is admitted if its user's day has room for it. state is the user's.
-func (w *Windows) take(
-	rec task.Record, fix engine.Fix, state *[]byte, fx *task.Effects,
-) error {
+// count counts a fix that is admitted if its user's day has room for it. It returns the user's
+// state after it.
+func (w *Windows) count(
+	rec task.Record, fix engine.Fix, state []byte, fx *task.Effects,
+) ([]byte, error) {
 	window := w.settings.Plan.At(fix.Raw.Timestamp)
 	if window.StartMS < w.open.StartMS {
 		w.tally.Late++
-		return nil
+		return state, nil
 	}
-	user, err := decodeUser(*state)
+	user, err := decodeUser(state)
 	if err != nil {
-		return fmt.Errorf("partition %d, offset %d: %w", w.at.Number, rec.Offset, err)
+		return nil, fmt.Errorf("partition %d, offset %d: %w", w.at.Number, rec.Offset, err)
 	}
 	user = slices.DeleteFunc(user, func(d userDay) bool { return d.date < w.oldest })
 	if !user.on(window.Day).next(w.index(window), w.settings.PerDay) {
-		return nil
+		return state, nil
 	}
-	w.counts.add(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
+	w.counts.countIn(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
 	w.changed = w.changed || window.Day > w.until
 	w.state = user.appendTo(w.state[:0])
-	fx.State, *state = w.state, w.state
-	return nil
+	fx.State = w.state
+	return w.state, nil
 }
 
 // Take returns what has come of fixes since the last call or Restored, and starts again from
@@ -214,7 +221,7 @@ func (w *Windows) goTo(window counts.Window) {
 // it is the same whenever the window is closed.
 func (w *Windows) close(fx *task.Effects) {
 	start := w.open.StartMS
-	p := partial{w.digest.of(w.open), w.at.Number, start, w.counts.close(start)}
+	p := partial{w.digest.ofWindows(w.open), w.at.Number, start, w.counts.close(start)}
 	fx.Output = append(fx.Output, task.Message{
 		Key: windowKey(start), Value: p.appendTo(nil), Timestamp: w.settings.deadline(w.open),
 		To: task.ToPartition(w.settings.Target(start, int(w.targets))),
@@ -298,7 +305,7 @@ func (w *Windows) rules() digest {
 	for day := w.oldest; day <= w.until; day++ {
 		all = append(all, w.windows(day)...)
 	}
-	return w.digest.of(all...)
+	return w.digest.ofWindows(all...)
 }
 
 // Changes implements task.Partitioned. Beside the counts of open windows there is a state without a
@@ -371,8 +378,8 @@ func (o *openCounts) chunk(k chunkKey) *chunk {
 	return c
 }
 
-// add counts a user in a zone of a window.
-func (o *openCounts) add(startMS int64, zone int32) {
+// countIn counts a user in a zone of a window.
+func (o *openCounts) countIn(startMS int64, zone int32) {
 	k := chunkKey{startMS, zone / zonesOfChunk}
 	c := o.chunk(k)
 	c.counts[zone%zonesOfChunk]++

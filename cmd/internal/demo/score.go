@@ -85,7 +85,7 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	if s.scores[partition] == nil {
 		s.scores[partition] = &score{digest: digest{hash: sha256.New()}}
 	}
-	s.scores[partition].digest.add(r)
+	s.scores[partition].digest.addRecord(r)
 	if s.blind == nil {
 		return nil
 	}
@@ -176,7 +176,7 @@ type digest struct {
 	buf  []byte
 }
 
-func (d *digest) add(r consumer.Record) {
+func (d *digest) addRecord(r consumer.Record) {
 	d.buf = d.buf[:0]
 	for _, part := range [][]byte{r.Key, r.Value} {
 		d.buf = binary.BigEndian.AppendUint32(d.buf, uint32(len(part)))

@@ -59,7 +59,7 @@ func TestDigest(t *testing.T) {
 		{Key: []byte("ab"), Value: []byte("c"), Timestamp: 1},
 	} {
 		d := digest{hash: sha256.New()}
-		d.add(r)
+		d.addRecord(r)
 		seen[string(d.hash.Sum(nil))] = true
 	}
 	if len(seen) != 3 {

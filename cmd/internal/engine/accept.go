@@ -67,6 +67,7 @@ type Reader struct {
 	codec  *schemas.Codec   // of records of raw.avsc
 	framed *registry.Reader // or nil: of records in the framings of registries
 	mapped *mapping.Reader  // or nil
+	one    [1]Fix           // scratch
 }
 
 // NewReader makes a reader.
@@ -113,87 +114,67 @@ func named(headers task.Headers, header string) []byte {
 	return value
 }
 
-// decode reads the value of a record of raw.avsc, or of another schema with its names.
-func (r *Reader) decode(rec task.Record) (schemas.Raw, error) {
-	if r.framed != nil {
-		if schema := named(rec.Headers, registry.SchemaHeader); schema != nil {
-			return r.framed.RawNamed(context.Background(), rec.Value, schema)
-		}
-	}
-	return r.codec.DecodeRaw(rec.Value)
-}
-
-// sighted are the fixes of one record of a mapping.
-type sighted struct {
-	offset int64
-	fixes  []Fix // nil: none was read yet
-}
-
 // Key returns the key of the state that a record belongs to: the user id. It is empty where nothing
-// comes of the record.
-func (r *Reader) Key(rec task.Record) ([]byte, error) {
-	key, _, err := r.key(rec)
-	return key, err
-}
-
-// key is Key. Where the fixes are read for that, it returns them too.
-func (r *Reader) key(rec task.Record) ([]byte, sighted, error) {
+// comes of the record. Where the fixes are read for that, they are given back in the record's Read.
+func (r *Reader) Key(rec task.Record) (key []byte, read any, err error) {
 	if r.source.UsersAreKeys() {
-		return rec.Key, sighted{}, nil
+		return rec.Key, nil, nil
 	}
 	fixes, err := r.mapped.Read(mapped(rec))
-	return []byte(mapping.UserOf(fixes)), sighted{rec.Offset, fixes}, unreadable(err)
+	return []byte(mapping.UserOf(fixes)), fixes, unreadable(err)
 }
 
-// Each visits the fixes of a record in order. A fix that is not refused has a key and times that
+// Fixes returns the fixes of a record in order. A fix that is not refused has a key and times that
 // agree with the Kafka record, which it may be ahead of by MaxAhead. No clock is asked, so a topic
 // gives the same fixes next year. Whether a fix is late or on the map, and whether the record lies
-// in the right partition, is not looked at. The first error of visit ends it; an error of its own
-// says that the record cannot be read now.
-func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
-	return r.each(rec, nil, visit)
+// in the right partition, is not looked at. An error says that the record cannot be read now. The
+// caller may change the fixes; they are valid until the next call.
+func (r *Reader) Fixes(rec task.Record) (fixes []Fix, err error) {
+	if fixes, _ = rec.Read.([]Fix); fixes == nil {
+		fixes, err = r.read(rec)
+	}
+	for i := range fixes {
+		r.check(&fixes[i], rec)
+	}
+	return fixes, unreadable(err)
 }
 
-// Message is Each for a message outside a topic: without headers, and as if it had been written at
+// Message is Fixes of a message outside a topic: without headers, and as if it had been written at
 // the given time.
-func (r *Reader) Message(key, value []byte, at time.Time, visit func(Fix) error) error {
-	return r.Each(task.Record{Key: key, Value: value, Timestamp: at.UnixMilli()}, visit)
+func (r *Reader) Message(key, value []byte, at time.Time) ([]Fix, error) {
+	return r.Fixes(task.Record{Key: key, Value: value, Timestamp: at.UnixMilli()})
 }
 
-// each is Each of a record whose fixes may have been read already.
-func (r *Reader) each(rec task.Record, fixes []Fix, visit func(Fix) error) error {
-	if r.mapped == nil {
-		fix, err := r.decode(rec)
-		if err == nil && string(rec.Key) != fix.UserID {
-			err = &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
-		}
-		found := Fix{Raw: fix}
-		if err != nil && !errors.As(err, &found.Refused) {
-			return unreadable(err)
-		}
-		return visit(r.check(found, rec))
+// read decodes the fixes of a record. Without a mapping there is one, of raw.avsc or of another
+// schema with its names.
+func (r *Reader) read(rec task.Record) ([]Fix, error) {
+	if r.mapped != nil {
+		return r.mapped.Read(mapped(rec))
 	}
-	if fixes == nil {
-		var err error
-		if fixes, err = r.mapped.Read(mapped(rec)); err != nil {
-			return unreadable(err)
-		}
+	var fix schemas.Raw
+	var err error
+	if schema := named(rec.Headers, registry.SchemaHeader); schema != nil && r.framed != nil {
+		fix, err = r.framed.RawNamed(context.Background(), rec.Value, schema)
+	} else {
+		fix, err = r.codec.DecodeRaw(rec.Value)
 	}
-	for _, fix := range fixes {
-		if err := visit(r.check(fix, rec)); err != nil {
-			return err
-		}
+	if err == nil && string(rec.Key) != fix.UserID {
+		err = &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
 	}
-	return nil
+	r.one[0] = Fix{Raw: fix}
+	if err != nil && !errors.As(err, &r.one[0].Refused) {
+		return nil, err
+	}
+	return r.one[:], nil
 }
 
 // check holds an accepted fix against its Kafka record, and against what can be.
-func (r *Reader) check(f Fix, rec task.Record) Fix {
+func (r *Reader) check(f *Fix, rec task.Record) {
 	if f.Refused != nil && ofApicurio(f.Refused.Reason, rec) {
 		f.Refused = &schemas.Rejection{Reason: schemas.ReasonApicurioID}
 	}
-	if f.Refused != nil || f.Skipped != mapping.NoRule {
-		return f
+	if !f.Usable() {
+		return
 	}
 	// A Kafka record without a timestamp has -1, which bounds nothing. It may also have any other,
 	// so nothing is added to it.
@@ -207,7 +188,6 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 	default:
 		errors.As(Plausible(f.Raw), &f.Refused)
 	}
-	return f
 }
 
 // ofApicurio reports whether a record that could not be decoded names its schema as Apicurio's

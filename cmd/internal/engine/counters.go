@@ -269,21 +269,6 @@ func (t *Tally) Refuse(reason schemas.Reason, value []byte) {
 	t.Refusals.Add(reason, value)
 }
 
-// place counts how an accepted fix, or one that was refused for it, lies to the map.
-func (t *Tally) place(p Placement, refused bool) {
-	switch {
-	case !p.Outside:
-		return
-	case refused:
-		t.OutsideRefused++
-	default:
-		t.OutsideClamped++
-	}
-	if p.Swapped {
-		t.OutsideSwapped++
-	}
-}
-
 // Counters are totals over all partitions of one instance. They count what has been
 // committed, so a transaction that was aborted and done again counts once. Any number of
 // goroutines may use them. The zero value is ready.
@@ -311,11 +296,22 @@ func (c *Counters) Snapshot() Tally {
 	return c.total
 }
 
-// outcome counts what came of one accepted fix. A late one is counted as a dead letter
-// elsewhere.
-func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
+// count counts what came of an accepted fix, or of one that is refused for its place. A late one is
+// counted as a dead letter elsewhere.
+func (t *Tally) count(r *Result, refused bool) {
+	if r.Placement.Swapped {
+		t.OutsideSwapped++
+	}
+	if refused {
+		t.OutsideRefused++
+		return
+	}
+	if r.Placement.Outside {
+		t.OutsideClamped++
+	}
+	o := &r.Outcome
 	if o.Changed { // else the state is not stored, and is brought to its model again
-		switch migration {
+		switch r.Migration {
 		case mechanism.PosteriorKept:
 			t.Moved++
 		case mechanism.StartedAnew:
@@ -338,6 +334,7 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 		t.Predictions++
 	case mechanism.Late:
 		t.Late++
+		t.Lateness.Add(r.LateMS)
 	case mechanism.Skipped:
 		t.Skipped++
 	case mechanism.Suppressed:

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -23,10 +22,8 @@ type Engine struct {
 	models    *models
 	options   mechanism.Options
 	publisher *publisher
-	mechanism string // as records name it
 	input     Input
-	near      bool      // measure law.Metric.NearShare
-	placement Placement // of the last Sanitize's fix
+	near      bool // measure law.Metric.NearShare
 }
 
 // New refuses options that Sanitizer or Publish refuses, a key without noise, versions that cannot
@@ -49,14 +46,13 @@ func New(s Settings) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	publisher, err := newPublisher(s.Publish, model, s.Key)
+	options := models.base.sanitizer.Options()
+	publisher, err := newPublisher(s, &options)
 	if err != nil {
 		return nil, err
 	}
-	options := models.base.sanitizer.Options()
 	e := &Engine{
-		models: models, options: options, publisher: publisher,
-		mechanism: options.Mechanism, input: s.Input.withDefaults(),
+		models: models, options: options, publisher: publisher, input: s.Input.withDefaults(),
 	}
 	if s.Key.Seeded() {
 		e.Note(schemas.Seeded)
@@ -65,110 +61,68 @@ func New(s Settings) (*Engine, error) {
 }
 
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
-func (e *Engine) Note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
+func (e *Engine) Note(text string) {
+	e.publisher.mechanism = schemas.Noted(e.publisher.mechanism, text)
+}
 
 // MeasureNear has outcomes hold law.Metric.NearShare.
 func (e *Engine) MeasureNear() { e.near = true }
 
-// Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
-// not looked at.
-func (e *Engine) Placement() Placement { return e.placement }
-
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
-// Sanitize takes the step of one valid fix on its user's state, in place, and
-// returns the record to publish. There is one if Outcome.Kind.Published is true.
+// Result is what comes of one fix.
+type Result struct {
+	Record    schemas.Sanitized // to publish, if Outcome.Kind.Published is true
+	Outcome   mechanism.Outcome
+	Migration mechanism.Migration // what has become of a state of another model
+	Placement Placement           // to the map of the fix's version; that of a late fix is zero
+	BeginsMS  int64               // when the fix's step begins
+	LateMS    int64               // by how much that is before the user's last step; else 0
+}
+
+// Sanitize takes the step of one valid fix on its user's state, in place.
 // The state is to be stored if Outcome.Changed is true, whether or not there is a
 // record: a step that publishes nothing still moves the posterior on. The state may be
 // new, or of another model: on the same grid its posterior is kept, else it starts over.
 // A fix that Input refuses is a *schemas.Rejection, and leaves the state as it is.
-func (e *Engine) Sanitize(
-	fix schemas.Raw, state *mechanism.State,
-) (schemas.Sanitized, mechanism.Outcome, error) {
-	record, outcome, _, err := e.sanitize(fix, state)
-	return record, outcome, err
-}
-
-// sanitize is Sanitize that also says what has become of a state of another model.
-func (e *Engine) sanitize(
-	fix schemas.Raw, state *mechanism.State,
-) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
+func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (r Result, err error) {
 	use, err := e.models.choose(fix.Timestamp, state)
 	if err != nil {
-		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
+		return r, err
 	}
+	r.BeginsMS, r.LateMS = use.step*e.models.stepMS, use.lateMS
 	g := use.model.Grid
-	if e.placement = (Placement{}); !e.late(fix, state) {
+	if r.LateMS == 0 {
 		// Whether a fix is late is known without a look at its place, so that comes first.
-		e.placement = PlaceOn(g, fix)
+		r.Placement = PlaceOn(g, fix)
 	}
-	if e.placement.Far && e.input.Outside == OutsideDeadLetter {
+	if r.Placement.Far && e.input.Outside == OutsideDeadLetter {
 		// Before the state is brought to its version: nothing may come of this fix.
-		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, &schemas.Rejection{
-			Reason: schemas.ReasonOutsideMap,
-		}
+		return r, &schemas.Rejection{Reason: schemas.ReasonOutsideMap}
 	}
-	migration := use.sanitizer.Migrate(state)
-	outcome, err := use.sanitizer.Step(state, mechanism.Input{
+	r.Migration = use.sanitizer.Migrate(state)
+	r.Outcome, err = use.sanitizer.Step(state, mechanism.Input{
 		User:    fix.UserID,
 		Step:    use.step,
 		Cell:    g.Locate(fix.Latitude, fix.Longitude),
 		Release: true,
 		Near:    e.near,
 	})
-	if err != nil || !outcome.Kind.Published() {
-		return schemas.Sanitized{}, outcome, migration, err
+	if err == nil && r.Outcome.Kind.Published() {
+		e.publisher.write(&r.Record, fix, use, &r.Outcome, &state.Posterior)
 	}
-	record := schemas.Sanitized{
-		UserID:    e.publisher.user(fix.UserID),
-		Timestamp: e.publisher.timestamp(fix.Timestamp),
-		RadiusM:   outcome.RadiusKM * 1000,
-		Epsilon:   outcome.Epsilon,
-		Delta:     e.options.Delta,
-		Mechanism: e.mechanism,
-		ModelID:   use.modelID,
-		Step:      use.step,
-		Release:   int64(outcome.Number),
-		Kind:      kindOf(outcome.Kind),
-	}
-	record.Latitude, record.Longitude = g.ToDegrees(outcome.Estimate)
-	// The stored posterior is the one that the estimate stands for, whatever the step did.
-	setEllipse(&record, mechanism.EllipseOf(g, &state.Posterior))
-	if outcome.Kind != mechanism.Predicted {
-		e.publisher.release(&record, g, outcome.Release)
-	}
-	return record, outcome, migration, nil
+	return r, err
 }
 
 // Look says how a fix would be taken whose user has no state: its step, and how it lies to the
 // map of its version.
 func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
-	step = e.models.first.StepAt(fix.Timestamp)
-	use, err := e.models.lane(e.models.at(step, new(mechanism.State)))
+	use, err := e.models.choose(fix.Timestamp, new(mechanism.State))
 	if err != nil {
-		return step, Placement{}, err
+		return use.step, place, err
 	}
-	return step, PlaceOn(use.model.Grid, fix), nil
-}
-
-// beginsMS returns when the step of a fix begins, Unix milliseconds.
-func (e *Engine) beginsMS(fix schemas.Raw) int64 {
-	return e.models.first.StepAt(fix.Timestamp) * e.models.stepMS
-}
-
-// late reports whether a fix is of a step before its user's last one.
-func (e *Engine) late(fix schemas.Raw, state *mechanism.State) bool {
-	return state.StepMS == e.models.stepMS && e.latenessMS(fix, state) > 0
-}
-
-// latenessMS is by how much the step of a fix begins before its user's last one, for a
-// state that counts in steps of the models' length.
-func (e *Engine) latenessMS(fix schemas.Raw, state *mechanism.State) int64 {
-	if !state.Started {
-		return 0
-	}
-	return (state.Step - e.models.first.StepAt(fix.Timestamp)) * e.models.stepMS
+	return use.step, PlaceOn(use.model.Grid, fix), nil
 }
 
 // kindOf is the published name of a kind that is published.
@@ -261,28 +215,25 @@ func (p *Pseudonyms) Of(dst []byte, user string) []byte {
 
 // publisher applies Publish to one record after the other.
 type publisher struct {
-	options Publish
-	stepMS  int64
-	names   *Pseudonyms // nil: plain
+	options   Publish
+	stepMS    int64
+	delta     float64
+	mechanism string      // as records name it
+	names     *Pseudonyms // nil: plain
 }
 
-func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
-	if err := options.Validate(); err != nil {
+func newPublisher(s Settings, o *mechanism.Options) (*publisher, error) {
+	if err := s.Publish.Validate(); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds()}
+	p := &publisher{
+		options: s.Publish.withDefaults(), stepMS: s.Model.Step.Milliseconds(),
+		delta: o.Delta, mechanism: o.Mechanism,
+	}
 	if p.options.User == UserPseudonym {
-		p.names = NewPseudonyms(key)
+		p.names = NewPseudonyms(s.Key)
 	}
 	return p, nil
-}
-
-// user is the name to publish.
-func (p *publisher) user(id string) string {
-	if p.names == nil {
-		return id
-	}
-	return string(p.names.Of(nil, id))
 }
 
 // timestamp is the time to publish, of an event or of a Kafka record, where -1
@@ -301,14 +252,37 @@ func setEllipse(record *schemas.Sanitized, e mechanism.Ellipse) {
 	record.AzimuthDeg = schemas.Some(e.AzimuthDeg)
 }
 
-// release adds a release to a record, if releases are to be published. At strong privacy it can
-// lie far outside the map: the conversion keeps it on the Earth, so that beyond a pole or the
-// antimeridian the drawn point cannot be had back from the degrees.
-func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Point) {
-	if p.options.OmitRelease {
+// write fills a record with what a step publishes of a fix, and with the ellipse of the stored
+// posterior, which is the one that the estimate stands for, whatever the step did.
+//
+// At strong privacy a release can lie far outside the map. The conversion keeps it on the Earth, so
+// that beyond a pole or the antimeridian the drawn point cannot be had back from the degrees.
+func (p *publisher) write(
+	record *schemas.Sanitized, fix schemas.Raw, use choice, out *mechanism.Outcome,
+	posterior *mobility.Distribution,
+) {
+	g := use.model.Grid
+	*record = schemas.Sanitized{
+		UserID:    fix.UserID,
+		Timestamp: p.timestamp(fix.Timestamp),
+		RadiusM:   out.RadiusKM * 1000,
+		Epsilon:   out.Epsilon,
+		Delta:     p.delta,
+		Mechanism: p.mechanism,
+		ModelID:   use.modelID,
+		Step:      use.step,
+		Release:   int64(out.Number),
+		Kind:      kindOf(out.Kind),
+	}
+	if p.names != nil {
+		record.UserID = string(p.names.Of(nil, fix.UserID))
+	}
+	record.Latitude, record.Longitude = g.ToDegrees(out.Estimate)
+	setEllipse(record, mechanism.EllipseOf(g, posterior))
+	if out.Kind == mechanism.Predicted || p.options.OmitRelease {
 		return
 	}
-	latitude, longitude := g.ToDegrees(z)
+	latitude, longitude := g.ToDegrees(out.Release)
 	record.ReleaseLatitude = schemas.Some(latitude)
 	record.ReleaseLongitude = schemas.Some(longitude)
 }

@@ -132,7 +132,7 @@ func TestOutsideWhichMap(t *testing.T) {
 	if err := p.state.DecodeBinary(state); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := engine.Sanitize(step(inOne, 10), &p.state); err == nil {
+	if _, err := engine.Sanitize(step(inOne, 10), &p.state); err == nil {
 		t.Error("a fix outside the map is sanitized")
 	}
 	if !bytes.Equal(p.state.AppendBinary(nil), state) {

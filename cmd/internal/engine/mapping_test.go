@@ -203,7 +203,7 @@ func TestKeysOfAnotherForm(t *testing.T) {
 		rec := servicetest.Record(t, 1, fix)
 		rec.Key, rec.Value = []byte(c.key), telemetry(fix)
 		got := servicetest.Process(t, p, rec, nil)
-		key, err := p.Key(rec)
+		key, _, err := p.Key(rec)
 		if err != nil || string(key) != fix.UserID || len(got.Output) != 1 ||
 			string(got.Output[0].Key) != fix.UserID {
 			t.Errorf("%s: the state's key is right: %t; %d records (%v)", name,
@@ -213,7 +213,7 @@ func TestKeysOfAnotherForm(t *testing.T) {
 }
 
 // TestReadsOnce: where the key does not tell the user, the record is decoded for the key, and not a
-// second time for its fixes. A record of another offset is.
+// second time for its fixes.
 func TestReadsOnce(t *testing.T) {
 	s := mappedSettings(t, mapping.Options{
 		Preset: mapping.MDS, Format: mapping.Avro, KeyCheck: mapping.KeyCheckOff,
@@ -232,14 +232,15 @@ func TestReadsOnce(t *testing.T) {
 	rec.Value = append([]byte{0, 0, 0, 0, 7}, telemetry(fix)...)
 	for offset := range int64(3) {
 		rec.Offset = offset
-		key, err := p.Key(rec)
+		key, fixes, err := p.Key(rec)
 		servicetest.OK(t, err)
+		rec.Read = fixes
 		got := servicetest.Process(t, p, rec, nil)
 		if string(key) != fix.UserID || len(got.Output) != 1 || read != int(offset)+1 {
 			t.Errorf("%d records, and the value was read %d times", len(got.Output), read)
 		}
 	}
-	rec.Offset++
+	rec.Offset, rec.Read = 3, nil
 	if servicetest.Process(t, p, rec, nil); read != 4 {
 		t.Errorf("a record without a look at its key was read %d times", read-3)
 	}

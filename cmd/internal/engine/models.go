@@ -100,12 +100,16 @@ func (m *models) lane(v *Version) (*lane, error) {
 // choice is what a fix is handled with.
 type choice struct {
 	*lane
-	step int64
+	step   int64
+	lateMS int64 // by how much the step begins before the user's last one; else 0
 }
 
-// choose picks the version of a fix. Whether a fix is late is for the user's state to say.
+// choose picks the version of a fix.
 func (m *models) choose(timestampMS int64, state *mechanism.State) (c choice, err error) {
 	c.step = m.first.StepAt(timestampMS)
+	if state.Started && state.StepMS == m.stepMS {
+		c.lateMS = max(0, (state.Step-c.step)*m.stepMS)
+	}
 	c.lane, err = m.lane(m.at(c.step, state))
 	return c, err
 }

@@ -181,14 +181,14 @@ func TestBlindFollows(t *testing.T) {
 	for i := range int64(10) { // each step has two fixes
 		step := i / 2
 		fix := fixOf("u", step, 0)
-		got, outcome, err := engine.Sanitize(fix, &state)
+		got, err := engine.Sanitize(fix, &state)
 		servicetest.OK(t, err)
 		want := one
 		if step >= 3 {
 			want = two
 		}
-		if got.ModelID != want.ID() || outcome.Grid != want.Grid {
-			t.Errorf("step %d is released under %s, want %s", step, got.ModelID, want.ID())
+		if got.Record.ModelID != want.ID() || got.Outcome.Grid != want.Grid {
+			t.Errorf("step %d is released under %s, want %s", step, got.Record.ModelID, want.ID())
 		}
 		at, err := blind.Estimate(fix)
 		servicetest.OK(t, err)

@@ -33,9 +33,6 @@ type Processor struct {
 	by        Partitioner
 	refused   *Offsets // in a recomputation: what the first release refused for its day
 	strays    strays   // in a recomputation: what it refused for its partition
-	// seen is what Key has read last: a partition has one record of an offset, and Process gets it
-	// next.
-	seen sighted
 
 	state  mechanism.State // scratch
 	value  []byte          // scratch: the encoded sanitized records and dead letters
@@ -126,9 +123,8 @@ func (p *Processor) Take() (taken Tally, next int64) {
 }
 
 // Key is the key of the state that a record is processed on: task.Dependencies.Key.
-func (p *Processor) Key(rec task.Record) (key []byte, err error) {
-	key, p.seen, err = p.reader.key(rec)
-	return key, err
+func (p *Processor) Key(rec task.Record) (key []byte, read any, err error) {
+	return p.reader.Key(rec)
 }
 
 // Process implements task.Processor. Its error is fatal: a state that cannot be
@@ -141,114 +137,109 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	p.tally.RecordsIn++
 	p.next = rec.Offset + 1
 	p.value, p.name = p.value[:0], p.name[:0]
-	outputs, letters := len(fx.Output), len(fx.DeadLetters)
-	before := p.checkpoint()
-	err := p.refusedBefore(rec)
-	if err == nil {
-		err = p.EachFix(rec, func(fix Fix) error {
-			if err := p.one(rec, fix, state, fx); err != nil {
-				return err
-			}
-			if len(fx.State) > 0 {
-				state = fx.State
-			}
-			return nil
-		})
+	fixes, err := p.Fixes(rec)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, noise.ErrDestroyed) {
+	before, outputs, letters := p.tally, len(fx.Output), len(fx.DeadLetters)
+	destroyed := p.refused.Has(rec.Offset) && slices.ContainsFunc(fixes, Fix.Usable)
+	for i := 0; i < len(fixes) && !destroyed; i++ {
+		err := p.one(rec, &fixes[i], state, fx)
+		destroyed = errors.Is(err, noise.ErrDestroyed)
+		if err != nil && !destroyed {
+			return err
+		}
+		if len(fx.State) > 0 {
+			state = fx.State
+		}
+	}
+	if destroyed {
 		fx.Output, fx.DeadLetters, fx.State = fx.Output[:outputs], fx.DeadLetters[:letters], nil
-		before()
+		p.tally = before
 		p.tally.Destroyed++
 		return p.reject(rec, 0, schemas.ReasonKeyDestroyed, fx)
 	}
-	return err
-}
-
-// checkpoint returns what takes the tally back to where it is.
-func (p *Processor) checkpoint() (back func()) {
-	if m := p.reader.mapped; m == nil || !m.Several() {
-		return func() {} // a record that is refused for its day has counted nothing
-	}
-	before := p.tally
-	return func() { p.tally = before }
-}
-
-// refusedBefore is noise.ErrDestroyed for a record that has a fix to use, and that a first release
-// has refused for its day.
-func (p *Processor) refusedBefore(rec task.Record) error {
-	if !p.refused.Has(rec.Offset) {
-		return nil
-	}
-	return p.EachFix(rec, func(fix Fix) error {
-		if fix.Refused == nil && fix.Skipped == mapping.NoRule {
-			return noise.ErrDestroyed
-		}
-		return nil
-	})
-}
-
-// one processes one fix of a record.
-func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effects) error {
-	switch {
-	case found.Skipped != mapping.NoRule:
-		p.tally.RecordsSkipped++
-		p.tally.SkippedByRule[found.Skipped]++
-		return nil
-	case found.Refused != nil:
-		return p.reject(rec, found.Number, found.Refused.Reason, fx)
-	}
-	fix := found.Raw
-	if err := p.state.DecodeBinary(state); err != nil {
-		return p.failure(rec, err)
-	}
-	fx.Time = max(fx.Time, p.engine.beginsMS(fix)) // also of a fix that its version's map refuses
-	record, outcome, migration, err := p.engine.sanitize(fix, &p.state)
-	if errors.Is(err, noise.ErrDestroyed) {
-		return err
-	}
-	if err != nil {
-		if rejection, refused := errors.AsType[*schemas.Rejection](err); refused {
-			p.tally.place(p.engine.Placement(), refused)
-			return p.reject(rec, found.Number, rejection.Reason, fx)
-		}
-		return p.failure(rec, err)
-	}
-	p.tally.outcome(outcome, migration)
-	p.tally.place(p.engine.Placement(), false)
-	if ahead := fix.Timestamp - rec.Timestamp; rec.Timestamp >= 0 && ahead > 0 {
-		p.tally.Ahead.Add(ahead)
-	}
-	if outcome.Changed {
-		p.stored = p.state.AppendBinary(p.stored[:0])
-		fx.State = p.stored
-	}
-	switch {
-	case outcome.Kind == mechanism.Late:
-		p.tally.Lateness.Add(p.engine.latenessMS(fix, &p.state))
-		return p.reject(rec, found.Number, schemas.ReasonLate, fx)
-	case !outcome.Kind.Published():
-		return nil // as the options have it: the record is at no fault, so it is no dead letter
-	}
-	start := len(p.value)
-	p.value, err = p.out.AppendSanitized(p.value, record)
-	if err != nil {
-		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
-	}
-	fx.Output = append(fx.Output, task.Message{
-		Key: p.key(rec, record), Value: p.value[start:len(p.value):len(p.value)],
-		Timestamp: p.publisher.timestamp(rec.Timestamp),
-	})
 	return nil
 }
 
-// key is the Kafka key of a sanitized record: the name it carries.
-func (p *Processor) key(rec task.Record, record schemas.Sanitized) []byte {
-	if p.publisher.names == nil && p.reader.source.UsersAreKeys() {
-		return rec.Key
+// Fixes returns the fixes of a record in order. It checks each by itself: what it says, its key,
+// its times, and last where the record lies. A record's place follows from its key, so it means
+// something only where the key is the user's. No check looks at the user's state, so none of a
+// misplaced record's effects reaches it. The result and errors are as in Reader.Fixes.
+func (p *Processor) Fixes(rec task.Record) ([]Fix, error) {
+	fixes, err := p.reader.Fixes(rec)
+	misplaced, told := p.by.misplaces(rec.Key, p.at), rec.Offset < p.strays.until
+	if told {
+		misplaced = p.strays.offsets.Has(rec.Offset)
 	}
-	start := len(p.name)
-	p.name = append(p.name, record.UserID...)
-	return p.name[start:len(p.name):len(p.name)]
+	for i := range fixes {
+		if fix := &fixes[i]; fix.Usable() {
+			if told {
+				p.strays.compare(rec.Key, p.at, misplaced)
+			}
+			if misplaced {
+				fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+			}
+		}
+	}
+	return fixes, err
+}
+
+// one processes one fix of a record.
+func (p *Processor) one(rec task.Record, fix *Fix, state []byte, fx *task.Effects) error {
+	switch {
+	case fix.Skipped != mapping.NoRule:
+		p.tally.RecordsSkipped++
+		p.tally.SkippedByRule[fix.Skipped]++
+		return nil
+	case fix.Refused != nil:
+		return p.reject(rec, fix.Number, fix.Refused.Reason, fx)
+	}
+	if err := p.state.DecodeBinary(state); err != nil {
+		return p.failure(rec, err)
+	}
+	result, err := p.engine.Sanitize(fix.Raw, &p.state)
+	fx.Time = max(fx.Time, result.BeginsMS) // also of a fix that its version's map refuses
+	rejection, refused := errors.AsType[*schemas.Rejection](err)
+	switch {
+	case refused:
+		p.tally.count(&result, refused)
+		return p.reject(rec, fix.Number, rejection.Reason, fx)
+	case errors.Is(err, noise.ErrDestroyed):
+		return err
+	case err != nil:
+		return p.failure(rec, err)
+	}
+	p.tally.count(&result, refused)
+	if ahead := fix.Raw.Timestamp - rec.Timestamp; rec.Timestamp >= 0 && ahead > 0 {
+		p.tally.Ahead.Add(ahead)
+	}
+	if result.Outcome.Changed {
+		p.stored = p.state.AppendBinary(p.stored[:0])
+		fx.State = p.stored
+	}
+	switch kind := result.Outcome.Kind; {
+	case kind == mechanism.Late:
+		return p.reject(rec, fix.Number, schemas.ReasonLate, fx)
+	case !kind.Published():
+		return nil // as the options have it: the record is at no fault, so it is no dead letter
+	}
+	start := len(p.value)
+	p.value, err = p.out.AppendSanitized(p.value, result.Record)
+	if err != nil {
+		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
+	}
+	key := rec.Key // a sanitized record has the name that it carries as its key
+	if p.publisher.names != nil || !p.reader.source.UsersAreKeys() {
+		at := len(p.name)
+		p.name = append(p.name, result.Record.UserID...)
+		key = p.name[at:len(p.name):len(p.name)]
+	}
+	fx.Output = append(fx.Output, task.Message{
+		Key: key, Value: p.value[start:len(p.value):len(p.value)],
+		Timestamp: p.publisher.timestamp(rec.Timestamp),
+	})
+	return nil
 }
 
 // failure names the record's place, and for a state that cannot be read what to
@@ -263,32 +254,6 @@ func (p *Processor) failure(rec task.Record, err error) error {
 			"charged a second time"
 	}
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
-}
-
-// EachFix visits the fixes of a record in order. It checks each by itself: what it says, its key,
-// its times, and last where the record lies. A record's place follows from its key, so it means
-// something only where the key is the user's. No check looks at the user's state, so none of a
-// misplaced record's effects reaches it. Errors are as in Reader.Each.
-func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
-	misplaced, told := p.by.misplaces(rec.Key, p.at), rec.Offset < p.strays.until
-	if told {
-		misplaced = p.strays.offsets.Has(rec.Offset)
-	}
-	var fixes []Fix
-	if p.seen.offset == rec.Offset {
-		fixes = p.seen.fixes
-	}
-	return p.reader.each(rec, fixes, func(fix Fix) error {
-		if fix.Refused == nil && fix.Skipped == mapping.NoRule {
-			if told {
-				p.strays.compare(rec.Key, p.at, misplaced)
-			}
-			if misplaced {
-				fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
-			}
-		}
-		return visit(fix)
-	})
 }
 
 // reject adds the dead letter of a fix, by its number in the record; 0: of the record as a whole.

@@ -103,14 +103,13 @@ func TestApicurioIDs(t *testing.T) {
 			} else {
 				rec.Headers = header{name, id}
 			}
-			servicetest.OK(t, reader.Each(rec, func(f Fix) error {
-				if f.Refused == nil || f.Refused.Reason != schemas.ReasonApicurioID {
-					t.Errorf("%s, %q: refused %v", encoding, name, f.Refused)
-				} else {
-					tally.Add(f.Refused.Reason, rec.Value)
-				}
-				return nil
-			}))
+			fixes, err := reader.Fixes(rec)
+			servicetest.OK(t, err)
+			if f := fixes[0]; f.Refused == nil || f.Refused.Reason != schemas.ReasonApicurioID {
+				t.Errorf("%s, %q: refused %v", encoding, name, f.Refused)
+			} else {
+				tally.Add(f.Refused.Reason, rec.Value)
+			}
 		}
 		if text := o.Source().Advice(tally, 0); !strings.Contains(text, "Default4ByteIdHandler") {
 			t.Errorf("the advice is %q", text)

@@ -126,9 +126,6 @@ func NewVersion(
 	return v, m, nil
 }
 
-// Grid is the version's map.
-func (v *Version) Grid() *grid.Grid { return v.grid }
-
 // GridID is the id of the version's map.
 func (v *Version) GridID() string { return v.grid.ID() }
 

@@ -23,7 +23,7 @@ const tries = 5
 
 // partition erases the users who have something in a partition, and returns what it has of them.
 func (e *eraser) partition(ctx context.Context, p int32) (map[string]*userFound, error) {
-	l, err := look(ctx, e, p)
+	l, err := readPartition(ctx, e, p)
 	if err != nil {
 		return nil, err
 	}
@@ -278,8 +278,8 @@ type looking struct {
 	marks  int
 }
 
-// look reads a partition for the users that are to be erased.
-func look(ctx context.Context, e *eraser, p int32) (*looking, error) {
+// readPartition reads a partition for the users that are to be erased.
+func readPartition(ctx context.Context, e *eraser, p int32) (*looking, error) {
 	r, err := topics.Open(ctx, e.client, e.o.Topics.Changelog, p, consumer.FetcherOptions{})
 	if err != nil {
 		return nil, err
@@ -299,14 +299,14 @@ func (l *looking) goOn(ctx context.Context) error {
 			}
 			l.behind = l.behind[:0]
 		} else if user, ok := l.of.wanted[string(e.Key)]; ok {
-			l.take(user, e)
+			l.noteRecord(user, e)
 		}
 		return nil
 	})
 }
 
-// take takes note of a record of a user.
-func (l *looking) take(user string, e task.Entry) {
+// noteRecord takes note of a record of a user.
+func (l *looking) noteRecord(user string, e task.Entry) {
 	f := l.found[user]
 	if f == nil {
 		f = &userFound{tombstone: -1, dropped: -1}

@@ -14,7 +14,7 @@ func TestLookWhileCleaned(t *testing.T) {
 	e := eraserAt(7)
 	e.client, e.o.Topics.Changelog = w.Cleaned(t, "log", "ann", []byte("new")), "log"
 	e.want("ann")
-	l, err := look(t.Context(), e, 0)
+	l, err := readPartition(t.Context(), e, 0)
 	if l.drop(); err != nil || l.found["ann"] == nil || string(l.found["ann"].state) != "new" {
 		t.Errorf("found %+v, %v", l.found, err)
 	}

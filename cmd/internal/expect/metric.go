@@ -28,9 +28,10 @@ type lastHour struct {
 	spent   []float64
 }
 
-// add adds a release and returns the sum over the hour that ends with it. A release just an hour
-// before counts no more. The sum is whole where the user's releases began an hour ago or earlier.
-func (h *lastHour) add(timeMS int64, spent float64) (sum float64, whole bool) {
+// addRelease adds a release and returns the sum over the hour that ends with it. A release just an
+// hour before counts no more. The sum is whole where the user's releases began an hour ago or
+// earlier.
+func (h *lastHour) addRelease(timeMS int64, spent float64) (sum float64, whole bool) {
 	if len(h.times) == 0 {
 		h.firstMS = timeMS
 	}
@@ -62,7 +63,7 @@ func (v *MetricView) Add(user string, timeMS int64, epsilon float64, m law.Metri
 		h = new(lastHour)
 		v.users[user] = h
 	}
-	if sum, whole := h.add(timeMS, epsilon*m.NearShare); whole {
+	if sum, whole := h.addRelease(timeMS, epsilon*m.NearShare); whole {
 		v.hours = append(v.hours, sum)
 	}
 }

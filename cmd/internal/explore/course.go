@@ -234,7 +234,7 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 		if engine.Plausible(fix) != nil {
 			continue
 		}
-		_, _, err := e.Sanitize(fix, state)
+		_, err := e.Sanitize(fix, state)
 		if _, refused := errors.AsType[*schemas.Rejection](err); err != nil && !refused {
 			return nil, err
 		}

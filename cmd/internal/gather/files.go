@@ -26,7 +26,7 @@ func (f Files) Read(_ context.Context, into Into, bar *cli.Progress) (*Gathered,
 	in := newGathered(into, workers)
 	in.From = cli.Quantity(int64(f.Reader.Files()), "file")
 	err := f.Reader.Parallel(workers, func(worker int, fix schemas.Raw) error {
-		if read := in.take(worker, fix); read > 0 {
+		if read := in.addFix(worker, fix); read > 0 {
 			bar.Show(read)
 		}
 		return nil

@@ -60,9 +60,9 @@ func newGathered(into Into, workers int) *Gathered {
 	return g
 }
 
-// take gives a fix to a worker's trainer. Now and then it returns how many fixes all workers have
+// addFix gives a fix to a worker's trainer. Now and then it returns how many fixes all workers have
 // read, else 0.
-func (g *Gathered) take(number int, raw schemas.Raw) (read int64) {
+func (g *Gathered) addFix(number int, raw schemas.Raw) (read int64) {
 	const many = 4096
 	w := g.workers[number]
 	w.Add(train.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})

@@ -75,17 +75,18 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 			w := windows[p]
 			err = w.reader.Scan(ctx, w.from, w.to, func(r consumer.Record) error {
 				bar.Count(done.Add(1), total, "records")
-				return reader.Each(topics.Record(r), func(fix engine.Fix) error {
+				fixes, err := reader.Fixes(topics.Record(r))
+				for _, fix := range fixes {
 					switch {
 					case fix.Refused != nil:
 						s.skip(skips[worker], p, r.Offset, string(fix.Refused.Reason))
 					case fix.Skipped != mapping.NoRule:
 						s.skip(skips[worker], p, r.Offset, "input: "+s.rules()[fix.Skipped])
 					default:
-						in.take(worker, fix.Raw)
+						in.addFix(worker, fix.Raw)
 					}
-					return nil
-				})
+				}
+				return err
 			})
 			if errors.Is(err, consumer.ErrOffsetOutOfRange) {
 				err = fmt.Errorf("%w: choose a later --from", err)

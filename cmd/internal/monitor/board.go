@@ -152,7 +152,7 @@ func (b *Board) move(to Phase) {
 }
 
 // Requested counts a request to a broker.
-func (b *Board) Requested(o wire.Outcome) { b.requests.add(o) }
+func (b *Board) Requested(o wire.Outcome) { b.requests.addOutcome(o) }
 
 // GroupRequested says that the group's member has made a step: a request was answered, or failed.
 func (b *Board) GroupRequested(wire.Outcome) { b.stepGroup() }
@@ -311,8 +311,8 @@ func (p *Partition) Due(ms int64) {
 	p.dueMS = ms
 }
 
-// look returns what the board says now; what a Source knows beside it is missing.
-func (b *Board) look() Status {
+// status returns what the board says now; what a Source knows beside it is missing.
+func (b *Board) status() Status {
 	b.mu.Lock()
 	w := b.watch
 	b.mu.Unlock()
@@ -327,7 +327,7 @@ func (b *Board) look() Status {
 	furthest := len(partitionPhases) - 1 // from running, where there is no partition
 	for _, p := range b.assigned {
 		number := strconv.Itoa(int(p.number))
-		s.Readiness.Partitions[number], s.Partitions[number] = p.shown, p.look(s.Time)
+		s.Readiness.Partitions[number], s.Partitions[number] = p.shown, p.status(s.Time)
 		furthest = min(furthest, slices.Index(partitionPhases, p.shown.Phase))
 		if p.dueMS > 0 {
 			s.overdue = max(s.overdue, s.Time.Sub(time.UnixMilli(p.dueMS)))
@@ -342,7 +342,7 @@ func (b *Board) look() Status {
 
 // Lag is how many raw records the assigned partitions have not processed yet, as far as is known.
 func (b *Board) Lag() (records int64) {
-	for _, p := range b.look().Partitions {
+	for _, p := range b.status().Partitions {
 		if p.LagRecords != nil {
 			records += *p.LagRecords
 		}
@@ -350,8 +350,8 @@ func (b *Board) Lag() (records int64) {
 	return records
 }
 
-// look is called under the board's lock.
-func (p *Partition) look(now time.Time) PartitionStatus {
+// status is called under the board's lock.
+func (p *Partition) status(now time.Time) PartitionStatus {
 	s := PartitionStatus{Progress: p.shown}
 	if p.shown.Phase != Running || !p.fetched {
 		return s
@@ -462,8 +462,8 @@ func newRequests() *requests {
 	return r
 }
 
-// add counts a request.
-func (r *requests) add(o wire.Outcome) {
+// addOutcome counts a request.
+func (r *requests) addOutcome(o wire.Outcome) {
 	api := o.API.String()
 	r.seconds.WithLabelValues(api).Observe(o.Took.Seconds())
 	if o.Held > 0 {

@@ -216,7 +216,7 @@ func TestLag(t *testing.T) {
 	p.Move(Running)
 	want := func(what string, lag, open int64, seconds float64) {
 		t.Helper()
-		s := b.look().Partitions["0"]
+		s := b.status().Partitions["0"]
 		if *s.LagRecords != lag || s.OpenRecords != open || s.OpenSeconds != seconds {
 			t.Errorf("%s: %d records, %d for %v s, want %d, %d for %v", what, *s.LagRecords,
 				s.OpenRecords, s.OpenSeconds, lag, open, seconds)

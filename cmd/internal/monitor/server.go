@@ -150,9 +150,9 @@ func (s Source) stalled(limit time.Duration) map[string]float64 {
 // readiness is that of all stages: it is of the first one that is not ready, with the topics that
 // any cannot write. Partitions are those of the first stage.
 func (s Source) readiness() Readiness {
-	r := s.Board.look().Readiness
+	r := s.Board.status().Readiness
 	for _, stage := range s.stages()[1:] {
-		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
+		if other := stage.Board.status().Readiness; r.Ready && !other.Ready {
 			other.Partitions = r.Partitions
 			r = other
 		} else if len(other.Unwritten) > 0 {

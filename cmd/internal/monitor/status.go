@@ -200,7 +200,7 @@ type PartitionStatus struct {
 
 // Status is what /status answers now.
 func (s Source) Status() Status {
-	now := s.Board.look()
+	now := s.Board.status()
 	now.tally, now.certificates = s.Counters.Snapshot(), s.Certificates
 	now.Build, now.Service, now.Settings = s.Build, s.Service, s.Settings
 	now.EpsilonSpent = now.tally.Epsilon

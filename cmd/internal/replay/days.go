@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // days finds out whether a replay can be the first release again as far as the key's days
@@ -58,7 +58,7 @@ func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Rea
 
 // destroyed refuses a replay of so many fixes of days whose noise is gone.
 func (p *planner) destroyed(fixes int64) error {
-	return fmt.Errorf("%w: %s", noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, fixes))
+	return fmt.Errorf("%w: %s", noise.ErrDestroyed, verify.LackingNoise(p.first.Key, fixes))
 }
 
 // answered reads what the service has refused for its day, and counts the answers that are
@@ -78,7 +78,7 @@ func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int6
 	if err != nil {
 		return 0, 0, err
 	}
-	part.refused, n, err = recompute.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
+	part.refused, n, err = verify.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
 		p.first.SanitizedEncoding, engine.Partition{Topic: t.Raw, Number: part.Partition},
 		part.Origin, mark.Input, schemas.ReasonKeyDestroyed)
 	if err != nil {
@@ -126,14 +126,11 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
 			return nil
 		}
-		lacks := false
-		err := reader.Each(topics.Record(r), func(fix engine.Fix) error {
+		fixes, err := reader.Fixes(topics.Record(r))
+		if slices.ContainsFunc(fixes, func(fix engine.Fix) bool {
 			// What is not accepted is a dead letter, or nothing, under any key.
-			lacks = lacks || fix.Refused == nil && fix.Skipped == mapping.NoRule &&
-				o.Day(fix.Raw.Timestamp) < first
-			return nil
-		})
-		if lacks {
+			return fix.Usable() && o.Day(fix.Raw.Timestamp) < first
+		}) {
 			doubtful++
 		}
 		return err
@@ -147,8 +144,8 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.Reader) (
 	lacking int64, same bool, err error,
 ) {
-	recompute.Sweep(p.r.TempDir)
-	folder, err := recompute.NewFolder(p.r.TempDir, p.first.Logger)
+	verify.Sweep(p.r.TempDir)
+	folder, err := verify.NewFolder(p.r.TempDir, p.first.Logger)
 	if err != nil {
 		return 0, false, fmt.Errorf("comparing states: %w", err)
 	}
@@ -159,7 +156,7 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		return 0, false, err
 	}
 	to := found.Mark.Input
-	run, err := recompute.New(recompute.Options{
+	run, err := verify.NewRerun(verify.RerunOptions{
 		Settings: p.first.Settings,
 		Partition: engine.Partition{
 			Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions,
@@ -174,7 +171,7 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 	if err != nil {
 		return 0, false, err
 	}
-	err = run.Read(ctx, raw, part.Origin, to, func(r recompute.Result) error {
+	err = run.Read(ctx, raw, part.Origin, to, func(r verify.Recomputed) error {
 		if r.Tally.Destroyed > 0 && r.Offset < part.To && !part.refused.Has(r.Offset) {
 			lacking++
 		}
@@ -184,20 +181,20 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		return lacking, false, err
 	}
 	same = true
-	_, err = recompute.CompareStates(recomputed, stored,
-		func(recompute.StateDifference, int64, int64) { same = false })
+	_, err = verify.CompareStates(recomputed, stored,
+		func(verify.StateDifference, int64, int64) { same = false })
 	return lacking, same, err
 }
 
 // committedStates reads the states and the mark of the service's changelog. A transaction may be
 // committed while its marker is still on its way to the changelog, so it waits for that.
 func (p *planner) committedStates(
-	ctx context.Context, partition int32, states *recompute.Map,
-) (recompute.Changelog, error) {
+	ctx context.Context, partition int32, states *verify.Map,
+) (verify.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, p.first.Topics.Changelog, partition,
 		p.first.Patience())
 	if err != nil {
-		return recompute.Changelog{}, err
+		return verify.Changelog{}, err
 	}
-	return recompute.ReadChangelog(ctx, r, states)
+	return verify.ReadChangelog(ctx, r, states)
 }

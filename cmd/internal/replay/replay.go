@@ -16,9 +16,9 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -380,7 +380,7 @@ func (p *planner) erased(ctx context.Context, part *PartitionPlan, marked bool) 
 	if err != nil {
 		return err
 	}
-	first, err := recompute.ReadChangelog(ctx, r, nil)
+	first, err := verify.ReadChangelog(ctx, r, nil)
 	if at := first.Erased.Before(part.To); err == nil && at >= 0 {
 		part.Differs = append(part.Differs, fmt.Sprintf("a user was erased at raw offset %d: "+
 			"later records of that user follow from less than a replay would know. A range that "+

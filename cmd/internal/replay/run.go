@@ -118,7 +118,7 @@ func (p *Plan) await(
 			return nil
 		case <-ticker.C:
 		}
-		at, ok := p.look(ctx, o, client)
+		at, ok := p.readProgress(ctx, o, client)
 		if !ok {
 			return nil
 		}
@@ -131,9 +131,9 @@ func (p *Plan) await(
 	}
 }
 
-// look reads how far each partition is, and returns how many raw records they have processed
-// together. It is not ok when the context ends first.
-func (p *Plan) look(
+// readProgress reads how far each partition is, and returns how many raw records they have
+// processed together. It is not ok when the context ends first.
+func (p *Plan) readProgress(
 	ctx context.Context, o service.Options, client *kafka.Client,
 ) (processed int64, ok bool) {
 	p.Done = true

@@ -86,7 +86,7 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 	jobs := parallel.NewKeyed(len(r.workers), aheadFixes,
 		func(worker int, j *job) { r.do(ctx, worker, j) },
 		func(j *job) error {
-			if err := r.add(j); err != nil {
+			if err := r.addJob(j); err != nil {
 				return err
 			}
 			if r.fixes%1024 == 0 {
@@ -102,7 +102,7 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 			}
 			return err
 		}
-		if err := jobs.Add(fix.UserID, r.take(fix)); err != nil {
+		if err := jobs.Add(fix.UserID, r.newJob(fix)); err != nil {
 			return err
 		}
 	}
@@ -147,8 +147,8 @@ func (r *Run) keep(j *job) {
 // Fixes returns how many fixes were read so far, with those that were refused.
 func (r *Run) Fixes() int64 { return r.fixes }
 
-// take makes a job of a fix. Nobody is a user for a fix alone whose place or time cannot be.
-func (r *Run) take(fix schemas.Raw) job {
+// newJob makes a job of a fix. Nobody is a user for a fix alone whose place or time cannot be.
+func (r *Run) newJob(fix schemas.Raw) job {
 	j := job{Fix: fix, err: engine.Plausible(fix)}
 	if j.err != nil {
 		return j
@@ -160,8 +160,8 @@ func (r *Run) take(fix schemas.Raw) job {
 	return j
 }
 
-// add takes a job that is done into the run. An error that is no refusal stays one.
-func (r *Run) add(j *job) error {
+// addJob takes a job that is done into the run. An error that is no refusal stays one.
+func (r *Run) addJob(j *job) error {
 	r.fixes++
 	r.took += j.took
 	if j.place.Swapped {
@@ -274,9 +274,9 @@ func (w *worker) do(ctx context.Context, j *job) {
 func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind mechanism.Best, err error) {
 	w.remember(&u.state)
 	began := time.Now()
-	j.record, out, err = w.engine.Sanitize(j.Fix, &u.state)
+	result, err := w.engine.Sanitize(j.Fix, &u.state)
 	j.took = time.Since(began)
-	j.place = w.engine.Placement()
+	j.record, j.place, out = result.Record, result.Placement, result.Outcome
 	if errors.Is(err, noise.ErrDestroyed) {
 		err = errors.Join(u.state.DecodeBinary(w.before),
 			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})

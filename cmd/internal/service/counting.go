@@ -108,8 +108,8 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 			return nil, err
 		}
 		began := time.Now().UnixMilli()
-		return &stage{counter: t, key: func(rec task.Record) ([]byte, error) {
-			return rec.Key, nil
+		return &stage{counter: t, key: func(rec task.Record) ([]byte, any, error) {
+			return rec.Key, nil, nil
 		}, taken: func() engine.Tally { return engine.Tally{} }, due: func() int64 {
 			return settings.DueMS(cmp.Or(t.PublishedMS(), began), at.Number, at.Of)
 		}}, nil
@@ -357,9 +357,9 @@ type counter interface {
 // stage is a counter that says what it has done.
 type stage struct {
 	counter
-	key    func(task.Record) ([]byte, error)
+	key    func(task.Record) (key []byte, read any, err error)
 	taken  func() engine.Tally // what the counter counts itself, since the last call
-	due    func() int64        // DueMS; nil: nothing is
+	due    func() int64        // of dueMS; nil: nothing is
 	log    *slog.Logger
 	warned bool // of late
 	in     int64
@@ -383,16 +383,8 @@ func (p *stage) Passed(ms int64, fx *task.Effects) error {
 	return err
 }
 
-// DueMS implements awaited.
-func (p *stage) DueMS() int64 {
-	if p.due == nil {
-		return 0
-	}
-	return p.due()
-}
-
 // Key implements processor.
-func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
+func (p *stage) Key(rec task.Record) (key []byte, read any, err error) { return p.key(rec) }
 
 // Take implements processor.
 func (p *stage) Take() (t engine.Tally, next int64) {

@@ -37,21 +37,16 @@ type job interface {
 type processor interface {
 	task.Processor
 	// Key is task.Dependencies.Key.
-	Key(rec task.Record) ([]byte, error)
+	Key(rec task.Record) (key []byte, read any, err error)
 	// Take returns what was counted since its last call, and the offset behind the last record.
 	Take() (engine.Tally, int64)
 }
 
-// awaited is a processor that writes by the clock, and not for each record.
-type awaited interface {
-	// DueMS is when it has to have written what follows, Unix milliseconds; 0: at no time.
-	DueMS() int64
-}
-
-// dueMS is DueMS of an awaited processor, and 0 of any other one.
+// dueMS is when a processor has to have written what follows, Unix milliseconds; 0: at no time. Only
+// one that totals counts writes by the clock.
 func dueMS(p processor) int64 {
-	if a, ok := p.(awaited); ok {
-		return a.DueMS()
+	if s, ok := p.(*stage); ok && s.due != nil {
+		return s.due()
 	}
 	return 0
 }

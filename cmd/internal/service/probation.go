@@ -114,9 +114,9 @@ func (p *probation) goOn() {
 	}
 }
 
-// look takes the records of a partition from an offset on and up to next, in order. An error says
-// that a record cannot be read now: the service meets it again, and waits.
-func (p *probation) look(partition int32, at, next int64, records []consumer.Record) {
+// judgeRecords takes the records of a partition from an offset on and up to next, in order. An
+// error says that a record cannot be read now: the service meets it again, and waits.
+func (p *probation) judgeRecords(partition int32, at, next int64, records []consumer.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	part := &p.parts[partition]
@@ -147,11 +147,12 @@ func (p *probation) good(by checks.Judge, partition int32, r consumer.Record) (g
 	if p.dated && !r.Appended {
 		return false
 	}
-	err := by.EachFix(topics.Record(r), func(fix engine.Fix) error {
-		one, err := p.sample.Add(by, partition, r, fix)
+	fixes, err := by.Fixes(topics.Record(r))
+	for i := 0; i < len(fixes) && err == nil; i++ {
+		var one bool
+		one, err = p.sample.Add(by, partition, r, fixes[i])
 		good = good || one
-		return err
-	})
+	}
 	return good && err == nil
 }
 
@@ -276,7 +277,7 @@ func (s *Service) lookOn(ctx context.Context, n int32, r *topics.Reader, until i
 	}
 	return s.patiently(ctx, func() error {
 		err := r.Scan(ctx, p.parts[n].next, min(r.End, until), func(rec consumer.Record) error {
-			p.look(n, p.parts[n].next, rec.Offset+1, []consumer.Record{rec})
+			p.judgeRecords(n, p.parts[n].next, rec.Offset+1, []consumer.Record{rec})
 			if p.over(n) {
 				return errLooked
 			}
@@ -343,7 +344,7 @@ func (g *guarded) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 	if err != nil || g.over {
 		return batch, err
 	}
-	g.probation.look(g.partition, offset, batch.Next, g.fetched)
+	g.probation.judgeRecords(g.partition, offset, batch.Next, g.fetched)
 	if err := g.probation.verdict(); err != nil {
 		g.fail(err)
 		<-ctx.Done()

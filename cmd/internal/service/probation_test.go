@@ -56,12 +56,12 @@ func TestProbationOfOthers(t *testing.T) {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
 	p := newProbation(o, servicetest.Partitions)
 	p.begin(0, 10, 10, nil)
-	p.look(0, 10, 20, nil)
-	p.look(0, 15, 25, nil) // again, after a rebuild
+	p.judgeRecords(0, 10, 20, nil)
+	p.judgeRecords(0, 15, 25, nil) // again, after a rebuild
 	if p.over(0) || p.parts[0].next != 25 {
 		t.Errorf("the probation of a partition is %+v", p.parts[0])
 	}
-	p.look(0, 30, 40, nil)
+	p.judgeRecords(0, 30, 40, nil)
 	if !p.over(0) {
 		t.Error("a gap that another instance has filled does not end it")
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/moment"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas/mapping"
@@ -318,7 +318,7 @@ func (f *Facts) boundMoment(
 	case float64(len(model.Matrices))*cells*cells*cells > mostMomentWork:
 		return Moment{None: "the map has too many cells to compute one in seconds"}, nil
 	}
-	forgetting, err := moment.New(model, release.ReleaseInterval, stop)
+	forgetting, err := follow.NewForgetting(model, release.ReleaseInterval, stop)
 	if err != nil {
 		return Moment{}, err
 	}

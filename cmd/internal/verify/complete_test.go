@@ -36,7 +36,7 @@ func TestComplete(t *testing.T) {
 			spans[n%2].newest = max(spans[n%2].newest, start)
 		}
 		c.complete(spans)
-		c.tell(spans)
+		c.tellUnverified(spans)
 		if c.report.Windows != w.windows || c.report.ViolationCount != w.missing ||
 			len(c.report.NotVerified) != w.notVerified {
 			t.Errorf("%s: %+v", name, c.report)
@@ -60,7 +60,7 @@ func TestOnePart(t *testing.T) {
 	c.settings.Plan, c.settings.Zones, c.settings.PerDay = plan, zones, 3
 	for day := counts.Date(20_000); day < 20_365; day++ {
 		for _, w := range plan.Windows(day) {
-			c.take("user", schemas.Raw{Timestamp: w.StartMS, Latitude: 40.5, Longitude: -74.5})
+			c.countFix("user", schemas.Raw{Timestamp: w.StartMS, Latitude: 40.5, Longitude: -74.5})
 		}
 	}
 	for day := range c.days {

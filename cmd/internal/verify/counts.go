@@ -22,7 +22,6 @@ import (
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // CountsOptions are those of the two services that count, and what both agree on.
@@ -169,7 +168,7 @@ func (c *recount) parts(ctx context.Context, outputs []*topics.Reader) error {
 			c.before, newest = c.later, c.later
 		}
 	}
-	c.tell(spans)
+	c.tellUnverified(spans)
 	return nil
 }
 
@@ -265,22 +264,23 @@ func (c *recount) count(ctx context.Context, p int32) error {
 			return errBeyond
 		}
 		rec := topics.Record(r)
-		user, err := reader.Key(rec)
+		user, read, err := reader.Key(rec)
 		if err != nil {
 			return err
 		}
+		rec.Read = read
 		again := r.Offset < at.counted // by an earlier part
 		at.counted = max(at.counted, r.Offset+1)
-		return c.settings.EachFix(reader, o.Partitioner, own, rec, func(fix engine.Fix) error {
+		fixes, err := c.settings.Fixes(reader, o.Partitioner, own, rec)
+		for _, fix := range fixes {
 			switch {
-			case fix.Skipped != mapping.NoRule:
-			case fix.Refused == nil:
-				c.take(string(user), fix.Raw)
-			case !again:
+			case fix.Usable():
+				c.countFix(string(user), fix.Raw)
+			case fix.Refused != nil && !again:
 				c.report.Refused[string(fix.Refused.Reason)]++
 			}
-			return nil
-		})
+		}
+		return err
 	})
 	if !found {
 		at.next = at.log.End
@@ -291,8 +291,8 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	return err
 }
 
-// take counts a fix that its window admits.
-func (c *recount) take(user string, fix schemas.Raw) {
+// countFix counts a fix that its window admits.
+func (c *recount) countFix(user string, fix schemas.Raw) {
 	s := c.settings
 	w := s.Plan.At(fix.Timestamp)
 	if w.Day < c.from || w.Day >= c.before {
@@ -458,8 +458,8 @@ func (c *recount) complete(spans []span) {
 	}
 }
 
-// tell says what could not be verified.
-func (c *recount) tell(spans []span) {
+// tellUnverified says what could not be verified.
+func (c *recount) tellUnverified(spans []span) {
 	if !slices.ContainsFunc(spans, func(s span) bool { return s.newest > 0 }) {
 		c.report.NotVerified = append(c.report.NotVerified, "no window was published yet of which "+
 			"all raw records are there")

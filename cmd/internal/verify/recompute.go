@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -31,7 +30,7 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	if err != nil {
 		return err
 	}
-	show := func(r recompute.Result) error { return run.compare(ctx, r) }
+	show := func(r Recomputed) error { return run.compare(ctx, r) }
 	if err := run.rerun.Read(ctx, raw, from, c.to, show); err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 		return err
 	}
 	// What lies behind is not answered yet, or not as far as the mark knows.
-	err = run.rerun.Read(ctx, raw, c.to, c.end, func(r recompute.Result) error {
+	err = run.rerun.Read(ctx, raw, c.to, c.end, func(r Recomputed) error {
 		if err := run.compare(ctx, r); err != nil || !run.explained() {
 			return err
 		}
@@ -83,7 +82,7 @@ func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error 
 		if c.misplaced.Has(r.Offset) {
 			return nil // its user's state has nothing of it
 		}
-		user, err := reader.Key(topics.Record(r))
+		user, _, err := reader.Key(topics.Record(r))
 		if err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ var errDiffers = errors.New("the results are of other settings")
 var errExplained = errors.New("nothing that was written is left to explain")
 
 // forget removes what belongs to users that were there before the settings changed.
-func (c *check) forget(s *recompute.Map, user func(key, value []byte) []byte) error {
+func (c *check) forget(s *Map, user func(key, value []byte) []byte) error {
 	if err := c.seen.Flush(); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (c *check) forget(s *recompute.Map, user func(key, value []byte) []byte) er
 // recomputation is one pass over the raw records.
 type recomputation struct {
 	*check
-	rerun           *recompute.Run
+	rerun           *Rerun
 	letters         *schemas.Codec
 	sanitized, dead *matcher
 	buf             []byte
@@ -134,7 +133,7 @@ func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)
 	r *recomputation, err error,
 ) {
 	r = &recomputation{check: c, showing: make([]uint64, 1<<16)}
-	again := recompute.Options{
+	again := RerunOptions{
 		Settings:  c.o.Settings,
 		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: c.partitions},
 		States:    c.recomputed, Refused: c.refused, Erased: c.erased,
@@ -146,7 +145,7 @@ func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)
 	if c.part {
 		again.Skip = c.seen.Has
 	}
-	if r.rerun, err = recompute.New(again); err != nil {
+	if r.rerun, err = NewRerun(again); err != nil {
 		return nil, err
 	}
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
@@ -185,7 +184,7 @@ func place(d digest) (word int, bit uint64) {
 }
 
 // compare compares what comes of one raw record.
-func (r *recomputation) compare(ctx context.Context, made recompute.Result) error {
+func (r *recomputation) compare(ctx context.Context, made Recomputed) error {
 	if r.whole && r.report.ViolationCount > r.early {
 		return errDiffers
 	}
@@ -345,17 +344,17 @@ func (r *recomputation) compareAccounts() error {
 // as they are when everything up to its mark is processed.
 func (c *check) compareStates() (err error) {
 	t := c.o.Topics
-	c.report.Users, err = recompute.CompareStates(c.recomputed, c.stored,
-		func(is recompute.StateDifference, at, last int64) {
+	c.report.Users, err = CompareStates(c.recomputed, c.stored,
+		func(is StateDifference, at, last int64) {
 			switch is {
-			case recompute.StateUnfounded:
+			case StateUnfounded:
 				c.violation(StateDiffers, at, "the state at this offset of %s is of a user of "+
 					"whom no fix was accepted", t.Changelog)
-			case recompute.StateOther:
+			case StateOther:
 				c.violation(StateDiffers, at, "the state at this offset of %s is not the "+
 					"recomputed one; the user's last release is of the fix at offset %d of %s",
 					t.Changelog, last, t.Raw)
-			case recompute.StateMissing:
+			case StateMissing:
 				c.violation(StateDiffers, last,
 					"the user whose fix is at this offset of %s has no state in %s", t.Raw,
 					t.Changelog)
@@ -371,7 +370,7 @@ func (r *recomputation) judgeDays(dead output) {
 	switch {
 	case c.report.ViolationCount == c.early:
 	case r.lacking > 0:
-		c.unverified("%s", recompute.LackingNoise(c.o.Key, r.lacking))
+		c.unverified("%s", LackingNoise(c.o.Key, r.lacking))
 		c.report.From, c.report.To = -1, -1
 		c.report.ViolationCount, c.report.Equal = c.early, 0
 		c.report.Violations = c.report.Violations[:min(int(c.early), len(c.report.Violations))]

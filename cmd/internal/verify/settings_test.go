@@ -219,7 +219,7 @@ func TestVerifyForgedRefusal(t *testing.T) {
 	offsets.Add(0)
 	processor.Misplace(offsets, 1)
 	record := task.Record{Key: []byte(name), Value: value, Timestamp: fix.Timestamp}
-	_, err = processor.Key(record)
+	_, record.Read, err = processor.Key(record)
 	servicetest.OK(t, err)
 	servicetest.OK(t, processor.Process(record, nil, &fx))
 	letter := fx.DeadLetters[0]

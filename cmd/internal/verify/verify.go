@@ -2,6 +2,11 @@
 // letters and the states again from the raw topic, and compares them with what is there. It knows
 // in which order the topics have to be opened while the service goes on, and what cannot be
 // compared, and why. It writes nothing to Kafka.
+//
+// A Rerun processes a partition of the raw topic again, as a verification and a replay do: with the
+// service's own engine, on states of its own on disk (Map). It refuses what the first run refused
+// (ReadRefused), and erases whom it erased. ReadChangelog reads the states that a changelog holds,
+// and CompareStates compares them.
 package verify
 
 import (
@@ -19,7 +24,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -150,7 +154,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	recompute.Sweep(o.TempDir)
+	Sweep(o.TempDir)
 	client := o.Client()
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized,
 		o.Topics.Changelog, o.Topics.DeadLetters)
@@ -159,7 +163,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	w := &verification{
 		o: o, client: client, partitions: n,
-		progress: recompute.NewProgress(o.Progress, make([]int64, n)),
+		progress: NewProgress(o.Progress, make([]int64, n)),
 	}
 	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized,
 		o.Topics.DeadLetters); err != nil {
@@ -206,7 +210,7 @@ type verification struct {
 	undated map[string]bool // topics whose brokers set the timestamps
 
 	partitions int
-	progress   *recompute.Progress // in raw records
+	progress   *Progress // in raw records
 }
 
 // partition verifies one partition.
@@ -215,13 +219,13 @@ func (w *verification) partition(ctx context.Context, p int32) (PartitionReport,
 		verification: w, settings: w.o.Fingerprint(), p: p,
 		report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}},
 	}
-	folder, err := recompute.NewFolder(w.o.TempDir, w.o.Logger)
+	folder, err := NewFolder(w.o.TempDir, w.o.Logger)
 	if err != nil {
 		return c.report, fmt.Errorf("verification: %w", err)
 	}
 	c.recomputed, c.stored, c.shown, c.seen = folder.Map(0), folder.Map(1),
 		folder.Map(2), folder.Map(3)
-	c.again = [2]*recompute.Map{folder.Map(4), folder.Map(5)}
+	c.again = [2]*Map{folder.Map(4), folder.Map(5)}
 	err = errors.Join(c.run(ctx), folder.Close())
 	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
 	return c.report, err
@@ -234,26 +238,26 @@ type check struct {
 	p        int32
 	report   PartitionReport
 
-	recomputed *recompute.Map // user → raw offset and state, recomputed
-	stored     *recompute.Map // user → changelog offset and state, as committed
-	shown      *recompute.Map // hash of a record that is not committed → its offset
-	seen       *recompute.Map // users that were there before the settings changed
+	recomputed *Map // user → raw offset and state, recomputed
+	stored     *Map // user → changelog offset and state, as committed
+	shown      *Map // hash of a record that is not committed → its offset
+	seen       *Map // users that were there before the settings changed
 	// again replace recomputed and shown in a second attempt.
-	again [2]*recompute.Map
+	again [2]*Map
 
-	changelog recompute.Changelog
-	changed   topics.Change    // the settings, after records were processed
-	refused   *engine.Offsets  // raw records that were refused for their day
-	misplaced *engine.Offsets  // those refused for their partition, before the settings changed
-	erased    recompute.Erased // users who were erased, as of then
-	grown     error            // other models than the options' are in use by now
-	from      int64            // raw offset of the recomputation's begin
-	to        int64            // raw offset up to which everything has to be answered
-	end       int64            // raw offset of its end
-	part      bool             // users that were there before from are left out
-	leftOut   int64            // how many these are
-	whole     bool             // a difference ends the recomputation with errDiffers
-	early     int64            // violations that were found before the recomputation
+	changelog Changelog
+	changed   topics.Change   // the settings, after records were processed
+	refused   *engine.Offsets // raw records that were refused for their day
+	misplaced *engine.Offsets // those refused for their partition, before the settings changed
+	erased    Erased          // users who were erased, as of then
+	grown     error           // other models than the options' are in use by now
+	from      int64           // raw offset of the recomputation's begin
+	to        int64           // raw offset up to which everything has to be answered
+	end       int64           // raw offset of its end
+	part      bool            // users that were there before from are left out
+	leftOut   int64           // how many these are
+	whole     bool            // a difference ends the recomputation with errDiffers
+	early     int64           // violations that were found before the recomputation
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
@@ -340,7 +344,7 @@ func (c *check) run(ctx context.Context) error {
 func (c *check) readRefused(ctx context.Context, dead output, to int64, reason schemas.Reason) (
 	offsets *engine.Offsets, err error,
 ) {
-	offsets, _, err = recompute.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
+	offsets, _, err = ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
 		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, to, reason)
 	return offsets, err
 }
@@ -517,7 +521,7 @@ func (p *puller) next(ctx context.Context) (entry, bool, error) {
 func (c *check) readChangelog(ctx context.Context) error {
 	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
 	if err == nil {
-		c.changelog, err = recompute.ReadChangelog(ctx, r, c.stored)
+		c.changelog, err = ReadChangelog(ctx, r, c.stored)
 	}
 	return err
 }

@@ -227,7 +227,7 @@ func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 		for _, sees := range sights {
 			for _, m := range learnedScores(a, sees) {
 				if len(s) > 0 {
-					t.Add(d.Name, string(adversary), sees, from, to, len(s), m.name, m.of(s))
+					t.Add(d.Name, string(adversary), sees, from, to, len(s), m.name, m.bandOf(s))
 				}
 			}
 		}

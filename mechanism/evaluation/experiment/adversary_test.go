@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -57,10 +58,15 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	past, err := trial.NewPast(model, o, mechanism.SmoothAll)
+	reader, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	smoother := mechanism.NewSmoother(o, mechanism.SmoothAll)
+	var block mechanism.Block
+	smoothed := map[int64]grid.Point{} // by moment
+	look := func(m mechanism.Smoothed) { smoothed[m.Number] = m.Estimate }
+	var moments []int64 // of each report
 	walker, err := mechanism.NewSanitizer(model.RandomWalk(), Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +76,7 @@ func TestFilters(t *testing.T) {
 	}
 	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
 	next := standard(model, o)
-	var walking mechanism.State
+	var walking, seen mechanism.State
 	runner := trial.Runner{Sanitizer: s, Release: true}
 	err = runner.Run(trace.Track(d.Grid), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
@@ -81,15 +87,14 @@ func TestFilters(t *testing.T) {
 		}
 		next.posterior.CopyFrom(&state.Posterior)
 		sameBelief(t, "standard", i, &filters[known].posterior, &state.Posterior)
-		if err := past.Add(r); err != nil {
+		release := mechanism.Seen{
+			Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release,
+		}
+		moment, err := smoother.Observe(&block, reader, &seen, release, look)
+		if err := errors.Join(err, walker.Observe(&walking, release)); err != nil {
 			return err
 		}
-		if err := walker.Observe(
-			&walking,
-			mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release},
-		); err != nil {
-			return err
-		}
+		moments = append(moments, moment)
 		sameBelief(t, "random walk", i, &filters[walk].posterior, &walking.Posterior)
 		return nil
 	})
@@ -98,12 +103,10 @@ func TestFilters(t *testing.T) {
 	}
 	// With all releases the standard adversary guesses where a mechanism.Smoother does, up to the
 	// rounding of states.
-	smoothed := past.End()[0]
+	smoother.Finish(&block, look)
 	for i, b := range filters[known].lookBack() {
-		got := b.Mean(d.Grid).Distance(d.Grid.Centre(trace.Cells[i]))
-		if math.Abs(got-smoothed[i]) > 1e-5 {
-			t.Errorf("timestamp %d: the guess is off by %g km, and by %g smoothed", i, got,
-				smoothed[i])
+		if off := b.Mean(d.Grid).Distance(smoothed[moments[i]]); off > 1e-5 {
+			t.Errorf("timestamp %d: the guess is %g km from the smoothed one", i, off)
 		}
 	}
 }
@@ -123,7 +126,7 @@ func TestAdversariesRank(t *testing.T) {
 	s := testStudy(t)
 	got := walked(t, s, beliefs, popular(s.Data[0], PIM, 5, .01))
 	of := func(a Adversary, sees string, m int, sample Sample) float64 {
-		return learnedScores(slices.Index(Adversaries(), a), sees)[m].of(sample).Value
+		return learnedScores(slices.Index(Adversaries(), a), sees)[m].bandOf(sample).Value
 	}
 	truth := func(a Adversary, with bool) float64 {
 		if with {

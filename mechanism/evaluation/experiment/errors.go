@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
-	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -76,7 +76,7 @@ func releaseErrors(round func(km float64) float64) Probe {
 func blindErrors(deltas []float64, round func(km float64) float64) Probe {
 	var (
 		prior mobility.Distribution
-		set   locationset.Set
+		set   law.LocationSet
 	)
 	return func(to *Sums, r *trial.Result) error {
 		prior.CopyFrom(&r.State.Posterior)
@@ -124,7 +124,7 @@ type score struct {
 // y is the axis of the score in a chart.
 func (m score) y() report.Axis { return report.Axis{Label: m.axis, Log: m.log} }
 
-func (m score) of(s Sample) report.Band {
+func (m score) bandOf(s Sample) report.Band {
 	b := s.Mean(func(sums Sums) float64 {
 		if m.per != 0 {
 			return sums.Of[m.quantity] / m.per

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -42,7 +42,7 @@ func TestErrorsByHand(t *testing.T) {
 	}
 	want := []float64{3, 1. / 3, math.Sqrt(34. / 3), math.Sqrt(5. / 3)}
 	for i, m := range errorScores {
-		if got := m.of(Sample{sums}).Value; !near(got, want[i]) {
+		if got := m.bandOf(Sample{sums}).Value; !near(got, want[i]) {
 			t.Errorf("%s: %g, want %g", m.name, got, want[i])
 		}
 	}
@@ -78,7 +78,7 @@ func TestBlindErrors(t *testing.T) {
 func modelAlone(m *mobility.Model, t *Trace, deltas []float64) []float64 {
 	sums := make([]float64, perDelta*len(deltas))
 	var belief mobility.Distribution
-	var set locationset.Set
+	var set law.LocationSet
 	predictor := mobility.NewPredictor(m)
 	belief.CopyFrom(&m.Initial)
 	for i, step := range t.Steps {

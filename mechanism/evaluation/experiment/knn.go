@@ -131,7 +131,7 @@ func (n *neighbourhood) found(truth grid.Cell, from ...grid.Point) (hits []float
 // shareFound returns |R∩R'| / of, at most 1. quantity is the query's number, behind all
 // queries for the estimate.
 func shareFound(s Sample, quantity, of int) report.Band {
-	b := score{quantity: quantity, per: float64(of)}.of(s)
+	b := score{quantity: quantity, per: float64(of)}.bandOf(s)
 	b.High = min(1, b.High)
 	return b
 }

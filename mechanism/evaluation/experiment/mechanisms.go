@@ -128,7 +128,7 @@ func showMechanisms(p *Page) {
 				addBest(p, all, best, contending(p.Study, d, v, epsilon))
 			}
 		}
-		alone := estimateScore.of(errorsAt(p, blindAt(d)))
+		alone := estimateScore.bandOf(errorsAt(p, blindAt(d)))
 		all.Add(d.Name, blind, nil, nil, estimateScore.name, alone)
 		best.Add(nil, blind, estimateScore.name, alone)
 		name, epsilons := "mechanisms-"+d.Name, p.Options.MechanismEpsilons
@@ -159,8 +159,8 @@ func addBest(p *Page, all, best *report.Table, points []Point) {
 			all.Add(at.Data.Name, at.Label(), at.Epsilon, at.Delta, row[0], row[1])
 		}
 		// δ ascend: of equals the smaller one stays.
-		if least.Data == nil || estimateScore.of(errorsAt(p, at)).Value <
-			estimateScore.of(errorsAt(p, least)).Value {
+		if least.Data == nil || estimateScore.bandOf(errorsAt(p, at)).Value <
+			estimateScore.bandOf(errorsAt(p, least)).Value {
 			least = at
 		}
 	}
@@ -176,11 +176,11 @@ func addBest(p *Page, all, best *report.Table, points []Point) {
 
 // measuredAt returns the metrics of a point on whole traces, with their values.
 func measuredAt(p *Page, at Point) []report.Row {
-	rows := []report.Row{{estimateScore.name, estimateScore.of(errorsAt(p, at))}}
+	rows := []report.Row{{estimateScore.name, estimateScore.bandOf(errorsAt(p, at))}}
 	if tellsNeighbours(at.Variant) {
 		pairs := p.Read(neighbourFactors, at).All()
-		rows = append(rows, report.Row{factorScore.name, factorScore.of(pairs)},
-			report.Row{apartScore.name, apartScore.of(pairs)})
+		rows = append(rows, report.Row{factorScore.name, factorScore.bandOf(pairs)},
+			report.Row{apartScore.name, apartScore.bandOf(pairs)})
 	}
 	return rows
 }

@@ -88,7 +88,7 @@ func overWindowsOf(p *Page, d *Data, width int) *report.Table {
 		for from := 0; from+width <= read.Len(); from += width {
 			sample := read.Between(from, from+width)
 			for _, m := range errorScores {
-				t.Add(from+1, from+width, at.Label(), m.name, m.of(sample))
+				t.Add(from+1, from+width, at.Label(), m.name, m.bandOf(sample))
 			}
 		}
 	}

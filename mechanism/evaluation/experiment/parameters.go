@@ -27,7 +27,7 @@ func showParameters(p *Page) {
 			label, epsilon, delta := at.Cells()
 			for _, m := range errorScores {
 				all.Add(c.Data.Name, string(c.Kind), label, epsilon, delta, len(sample),
-					int(sample.N()), m.name, m.of(sample))
+					int(sample.N()), m.name, m.bandOf(sample))
 			}
 		}
 		t := all.Where("data", c.Data.Name).Where("model", string(c.Kind))

@@ -25,7 +25,7 @@ GEODITHER_STATES=TEST GEODITHER_STATES_MODEL=gl.avro go test ./cmd/geodither -ru
 go test ./mechanism -run '^$' -bench 'Step$' -benchtime 2000x
 
 # The bounds on one moment.
-GEODITHER_MOMENT=gl.avro go test ./mechanism/moment -run TestTable -v
+GEODITHER_MOMENT=gl.avro go test ./mechanism/follow -run TestTable -v
 
 # announced: the lasting estimate beside that of sanitize with the same config.
 geodither model inspect --json -c geodither.yml gl.avro

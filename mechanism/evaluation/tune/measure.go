@@ -188,13 +188,13 @@ func (l *lab) parts(w terrain, passes []pass, progress func(int64) error) ([]par
 		Size: func(i int) int64 { return binsOf(*passes[i].group) },
 	}
 	return parts, pool.Each(len(passes), func(i int) error {
-		return l.take(&parts[i], l.models[w][passes[i].without], &passes[i])
+		return l.runPass(&parts[i], l.models[w][passes[i].without], &passes[i])
 	})
 }
 
-// take takes a group's days through the filter of a setting, as the service would: a release where
-// the setting has one, an estimate at each fix.
-func (l *lab) take(to *part, model *mobility.Model, p *pass) error {
+// runPass takes a group's days through the filter of a setting, as the service would: a release
+// where the setting has one, an estimate at each fix.
+func (l *lab) runPass(to *part, model *mobility.Model, p *pass) error {
 	options := p.options()
 	if p.run == blindRun { // the place of least mean distance: another one would flatter all plans
 		options.Estimate = mechanism.EstimateMedian

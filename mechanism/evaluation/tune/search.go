@@ -77,7 +77,7 @@ func searched(f *Fixes, o Options) (*search, error) {
 	if o.TargetEpsilonDay > 0 && !slices.Contains(Axis, o.TargetEpsilonDay) {
 		s.wanted = append(s.wanted, o.TargetEpsilonDay)
 	}
-	if err := s.look(s.wanted...); err != nil {
+	if err := s.scout(s.wanted...); err != nil {
 		return nil, err
 	}
 	if err := s.narrow(); err != nil {
@@ -193,9 +193,9 @@ func (s *search) candidates(dayEpsilon float64) (all []Setting) {
 	return slices.Compact(all)
 }
 
-// look scouts all candidates of some Σε a day, and measures the few best of each on the large
+// scout scouts all candidates of some Σε a day, and measures the few best of each on the large
 // sample.
-func (s *search) look(daily ...float64) error {
+func (s *search) scout(daily ...float64) error {
 	const few = 3
 	s.phase("scouting all settings")
 	var candidates []Setting
@@ -250,7 +250,7 @@ func (s *search) narrow() error {
 		if next <= low || next >= high {
 			break
 		}
-		if err := s.look(next); err != nil {
+		if err := s.scout(next); err != nil {
 			return err
 		}
 		if s.wanted = append(s.wanted, next); reaches(next) {

@@ -42,10 +42,10 @@ func count(users map[string]*visits, t tracer, work *parallel.Progress) (counts,
 		}
 	}
 	if err := parallel.Ordered(tasks, func(user userCounts) error {
-		all.transitions.add(user.transitions.list)
-		all.popularity.add(user.popularity.list)
+		all.transitions.addPairs(user.transitions.list)
+		all.popularity.addPairs(user.popularity.list)
 		for class := range all.classes {
-			all.classes[class].add(user.classes[class].list)
+			all.classes[class].addPairs(user.classes[class].list)
 		}
 		all.raw += user.raw
 		all.dropped += user.dropped
@@ -89,7 +89,7 @@ type sum struct {
 	tidy int // length of the list when it was last merged
 }
 
-func (s *sum) add(list []Pair) {
+func (s *sum) addPairs(list []Pair) {
 	s.list = append(s.list, list...)
 	if len(s.list) > 2*s.tidy+1<<16 {
 		s.merged()

@@ -251,7 +251,7 @@ func rowsOf(list []Pair, cells int) rows {
 	return r
 }
 
-func (r rows) of(c grid.Cell) []Pair { return r.list[r.start[c]:r.start[c+1]] }
+func (r rows) rowOf(c grid.Cell) []Pair { return r.list[r.start[c]:r.start[c+1]] }
 
 // matrices makes the matrices, one for each class, from merged lists of transitions: all of them
 // and, with a calendar of several classes, those of each class. The matrices share their columns.
@@ -280,18 +280,18 @@ func (s *smoother) matrices(all []Pair, classes [][]Pair) []*mobility.Matrix {
 
 // fill sets row c of every matrix.
 func (s *smoother) fill(matrices []*mobility.Matrix, c grid.Cell) {
-	counted := s.all.of(c)
+	counted := s.all.rowOf(c)
 	s.row = s.row[:0]
 	for range counted {
 		s.row = append(s.row, 0)
 	}
 	s.row = append(s.row, 1)
-	s.add(s.row, counted, counted)
+	s.addPrior(s.row, counted, counted)
 	rest := 1 - s.jumps.From(s.grid, c)
 	for i, m := range matrices {
 		s.class = append(s.class[:0], s.row...)
 		if len(s.classes) > 0 {
-			s.add(s.class, counted, s.classes[i].of(c))
+			s.addPrior(s.class, counted, s.classes[i].rowOf(c))
 		}
 		for j := range s.class {
 			s.class[j] = float64(s.class[j] * rest)
@@ -302,9 +302,9 @@ func (s *smoother) fill(matrices []*mobility.Matrix, c grid.Cell) {
 	}
 }
 
-// add makes a row the posterior mean of a prior row and transitions that were seen. columns are
-// those of the row's entries; the transitions have no others.
-func (s *smoother) add(row []float64, columns, seen []Pair) {
+// addPrior makes a row the posterior mean of a prior row and transitions that were seen. columns
+// are those of the row's entries; the transitions have no others.
+func (s *smoother) addPrior(row []float64, columns, seen []Pair) {
 	total := s.backoff
 	for _, w := range seen {
 		total += w.Weight

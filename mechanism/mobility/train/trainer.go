@@ -105,7 +105,7 @@ func (t *Trainer) Add(f Fix) {
 	t.sharedKnown = false
 	step := mobility.StepOf(f.TimeMS, t.stepMS)
 	at := pointOf(f, f.TimeMS-step*t.stepMS)
-	user.add(visit{step, at, at}, t.options.EveryFix)
+	user.addVisit(visit{step, at, at}, t.options.EveryFix)
 }
 
 // Merge adds all fixes of another trainer of the same grid, step and options. The model depends
@@ -258,7 +258,7 @@ func (v visit) merge(w visit) visit {
 // worthCompacting is the number of records below which compaction is not worth its time.
 const worthCompacting = 1 << 10
 
-func (u *visits) add(v visit, every bool) {
+func (u *visits) addVisit(v visit, every bool) {
 	n := len(u.records)
 	switch {
 	case n == 0:
@@ -307,7 +307,7 @@ func (u *visits) absorb(other *visits, every bool) {
 		return
 	}
 	for _, v := range other.records {
-		u.add(v, every)
+		u.addVisit(v, every)
 	}
 }
 

@@ -234,8 +234,8 @@ func (e *estimate) moved(popularity []train.Pair) *mobility.Distribution {
 	return d
 }
 
-// of returns the heights of the block that holds a cell.
-func (e *estimate) of(class int, c grid.Cell) []float64 {
+// heightsOf returns the heights of the block that holds a cell.
+func (e *estimate) heightsOf(class int, c grid.Cell) []float64 {
 	at := e.block(class, c) * len(e.rings)
 	return e.heights[at : at+len(e.rings)]
 }

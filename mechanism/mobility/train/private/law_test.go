@@ -134,7 +134,7 @@ func noiseOf(t *testing.T, run *training) map[string]map[string][]float64 {
 	var own rowOf
 	random := pcg(13)
 	for c := range grid.Cell(run.grid.Cells()) {
-		r.look(&own, 0, c)
+		r.readRow(&own, 0, c)
 		r.count(&own, 0, c, random)
 		for i, to := range own.columns {
 			note(cells, own.values[i], truth[[2]grid.Cell{c, to}])

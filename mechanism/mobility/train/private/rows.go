@@ -121,10 +121,10 @@ type rowOf struct {
 	values  []float64
 }
 
-func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
+func (r *rowMaker) readRow(own *rowOf, class int, c grid.Cell) {
 	own.ring, own.within = own.ring[:0], own.within[:0]
 	own.columns, own.values = r.matrices[class].Entries(c)
-	heights := r.last.of(class, c)
+	heights := r.last.heightsOf(class, c)
 	total := 0.0
 	for i, at := range r.offsets {
 		if _, ok := r.reached(c, at); ok {
@@ -158,7 +158,7 @@ func (r *rowMaker) estimateNumbers() error {
 		var own rowOf
 		for x := range width {
 			c := grid.Cell(y*width + x)
-			r.look(&own, class, c)
+			r.readRow(&own, class, c)
 			r.count(&own, class, c, random)
 			n, squares := numberOf(own.within, own.values)
 			r.number[cells.block(class, c)] = n
@@ -180,11 +180,11 @@ func (r *rowMaker) estimateNumbers() error {
 		var own rowOf
 		for x := range width {
 			c := grid.Cell(y*width + x)
-			r.look(&own, class, c)
+			r.readRow(&own, class, c)
 			n := r.number[cells.block(class, c)]
 			for i, ring := range own.ring {
 				expected := float64(n * own.within[i])
-				sums.add(ring, own.values[i]-expected, expected, r.threshold)
+				sums.addEntry(ring, own.values[i]-expected, expected, r.threshold)
 			}
 		}
 		rows[class*height+y] = sums
@@ -227,7 +227,7 @@ func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
 // finish turns what is known of row c into probabilities, as train does: (moves +
 // κ·kernel) / (their number + κ). Jumps have the same share in every row.
 func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
-	r.look(own, class, c)
+	r.readRow(own, class, c)
 	backoff := r.trainer.Options().Backoff
 	n := r.number[class*r.grid.Cells()+int(c)]
 	total, rest := backoff, 1-r.jumps.From(r.grid, c)
@@ -275,7 +275,7 @@ func shrink(dst, noisy, expected []float64, group func(i int) int, groups int, n
 	threshold := float64(noise.size * math.Log(2*float64(len(noisy))))
 	m := newMoments(groups)
 	for i, n := range noisy {
-		m.add(group(i), n-expected[i], expected[i], threshold)
+		m.addEntry(group(i), n-expected[i], expected[i], threshold)
 	}
 	spread := m.spreads(noise.variance)
 	for i, n := range noisy {
@@ -315,8 +315,8 @@ func newMoments(groups int) moments {
 	return moments{make([]float64, groups), make([]float64, groups), make([]float64, groups)}
 }
 
-// add adds one entry, unless it differs by more than the threshold.
-func (m moments) add(group int, difference, expected, threshold float64) {
+// addEntry adds one entry, unless it differs by more than the threshold.
+func (m moments) addEntry(group int, difference, expected, threshold float64) {
 	if math.Abs(difference) <= threshold {
 		m.difference[group] += float64(difference * difference)
 		m.expected[group] += float64(expected * expected)

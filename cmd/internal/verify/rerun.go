@@ -1,8 +1,4 @@
-// Package recompute processes a partition of the raw topic again, as a verification and a replay
-// do: with the service's own engine, on states of its own on disk (Map). It refuses what the first
-// run refused (ReadRefused), and erases whom it erased. It also reads the states that a changelog
-// holds (ReadChangelog) and compares them (CompareStates).
-package recompute
+package verify
 
 import (
 	"bytes"
@@ -17,8 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Options say what the first run depended on.
-type Options struct {
+// RerunOptions say what the first run depended on.
+type RerunOptions struct {
 	engine.Settings
 	Partition engine.Partition
 	States    *Map            // user → raw offset of the last change, state
@@ -34,44 +30,44 @@ type Options struct {
 	Progress func(at int64)
 }
 
-// Result is what comes of one raw record. It is valid during the call that shows it.
-type Result struct {
+// Recomputed is what comes of one raw record. It is valid during the call that shows it.
+type Recomputed struct {
 	*task.Effects
 	Offset  int64 // of the raw record
 	Skipped bool  // its user was
 	Tally   engine.Tally
 }
 
-// Run recomputes one partition. Not for concurrent use.
-type Run struct {
-	o         Options
+// Rerun recomputes one partition. Not for concurrent use.
+type Rerun struct {
+	o         RerunOptions
 	processor *engine.Processor
 	erasures  *erasures
 	fx        task.Effects
 }
 
-// New returns a run that has processed nothing yet.
-func New(o Options) (*Run, error) {
+// NewRerun returns a run that has processed nothing yet.
+func NewRerun(o RerunOptions) (*Rerun, error) {
 	processor, err := engine.NewProcessor(o.Settings, o.Partition)
 	if err != nil {
 		return nil, err
 	}
 	processor.Refuse(o.Refused)
 	processor.Misplace(o.Misplaced, o.Until)
-	return &Run{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil
+	return &Rerun{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil
 }
 
-// OnePartitioner says whether Options.Misplaced are what some partitioner refuses, as far as the
-// records have been read: see engine.Processor.
-func (r *Run) OnePartitioner() bool { return r.processor.OnePartitioner() }
+// OnePartitioner says whether RerunOptions.Misplaced are what some partitioner refuses, as far as
+// the records have been read: see engine.Processor.
+func (r *Rerun) OnePartitioner() bool { return r.processor.OnePartitioner() }
 
 // progressEvery is the number of records between two reports of progress.
 const progressEvery = 256
 
 // Read processes the raw records of a range and shows what comes of each. An error of show ends the
 // reading.
-func (r *Run) Read(ctx context.Context, raw *topics.Reader, from, to int64,
-	show func(Result) error,
+func (r *Rerun) Read(ctx context.Context, raw *topics.Reader, from, to int64,
+	show func(Recomputed) error,
 ) error {
 	return raw.Scan(ctx, from, to, func(rec consumer.Record) error {
 		if rec.Offset%progressEvery == 0 {
@@ -86,9 +82,9 @@ func (r *Run) Read(ctx context.Context, raw *topics.Reader, from, to int64,
 }
 
 // step processes one raw record on its user's state.
-func (r *Run) step(record task.Record) (Result, error) {
-	result := Result{Offset: record.Offset}
-	user, err := r.processor.Key(record)
+func (r *Rerun) step(record task.Record) (Recomputed, error) {
+	result := Recomputed{Offset: record.Offset}
+	user, read, err := r.processor.Key(record)
 	if err == nil && r.o.Skip != nil {
 		result.Skipped, err = r.o.Skip(user)
 	}
@@ -104,6 +100,7 @@ func (r *Run) step(record task.Record) (Result, error) {
 			return result, err
 		}
 	}
+	record.Read = read
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
 	if err := r.processor.Process(record, before, &r.fx); err != nil {
 		return result, err
@@ -121,7 +118,7 @@ func (r *Run) step(record task.Record) (Result, error) {
 
 // Finish carries out the erasures up to a raw offset of users without a later record. It returns
 // how many of the accounts that a changelog keeps of erased users are not the recomputed ones.
-func (r *Run) Finish(offset int64, listed Erased) (differ int, err error) {
+func (r *Rerun) Finish(offset int64, listed Erased) (differ int, err error) {
 	e, states := r.erasures, r.o.States
 	if e == nil {
 		return 0, nil

@@ -1,10 +1,4 @@
-// Package moment bounds what all records of a user tell about one moment, however many there are.
-//
-// ε bounds one release, and Σε bounds all of them together. A place that people leave is not told
-// by all of them: what a release tells fades with its distance in time, as fast as the public model
-// forgets. The bounds are theorem 15 of mechanism/PROOFS.md, which has their assumptions. Every
-// number that is rounded here is rounded so that a bound grows.
-package moment
+package follow
 
 import (
 	"fmt"
@@ -18,9 +12,16 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// MaxCells is the largest map for which bounds are computed. They take four matrices of so many
+// This file bounds what all records of a user tell about one moment, however many there are.
+//
+// ε bounds one release, and Σε bounds all of them together. A place that people leave is not told
+// by all of them: what a release tells fades with its distance in time, as fast as the public model
+// forgets. The bounds are theorem 15 of mechanism/PROOFS.md, which has their assumptions. Every
+// number that is rounded here is rounded so that a bound grows.
+
+// MaxMomentCells is the largest map for which bounds are computed. They take four matrices of so many
 // rows and columns, 200 MB, and minutes of time.
-const MaxCells = 2500
+const MaxMomentCells = 2500
 
 // parts is into how many parts the time between two releases is divided. A moment within a part
 // counts as at its end nearer to a release, on both sides.
@@ -35,13 +36,13 @@ type Forgetting struct {
 // hardly is a total variation of rows from which on a kernel counts as one that forgets nothing.
 const hardly = .99
 
-// New computes how a model forgets in so many steps. It fails if the map has more than MaxCells
-// cells, and ends with the error of stop once that has one; nil: nothing stops it. stop is called
-// from several goroutines. Cost: 20·n³ to 100·n³ operations for n cells and each class of the
+// NewForgetting computes how a model forgets in so many steps. It fails if the map has more than
+// MaxMomentCells cells, and ends with the error of stop once that has one; nil: nothing stops it.
+// stop is called from several goroutines. Cost: 20·n³ to 100·n³ operations for n cells and each class of the
 // calendar, on all processors: a second for 280 cells.
-func New(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
-	if n := m.Grid.Cells(); n > MaxCells {
-		return nil, fmt.Errorf("a bound for one moment takes at most %d cells, not %d", MaxCells, n)
+func NewForgetting(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
+	if n := m.Grid.Cells(); n > MaxMomentCells {
+		return nil, fmt.Errorf("a bound for one moment takes at most %d cells, not %d", MaxMomentCells, n)
 	}
 	runs := newRuns(m)
 	steps := [parts + 1]int{}

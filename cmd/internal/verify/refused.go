@@ -1,4 +1,4 @@
-package recompute
+package verify
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package locationset
+package law
 
 import (
 	"math/rand/v2"
@@ -59,7 +59,7 @@ func paddedByDefinition(
 func TestPaddingByDefinition(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(71, 1))
-	var s Set
+	var s LocationSet
 	padded, completed := 0, 0
 	for i := range 3000 {
 		g := testcase.Grid(t, 1+r.IntN(25), 1+r.IntN(25), .34)
@@ -100,7 +100,7 @@ func TestPaddingByDefinition(t *testing.T) {
 // TestPaddingOnALine asks for more cells than one is wide: the square has to grow along the map.
 func TestPaddingOnALine(t *testing.T) {
 	t.Parallel()
-	var s Set
+	var s LocationSet
 	for _, size := range [][2]int{{200, 1}, {1, 200}} {
 		g := testcase.Grid(t, size[0], size[1], 1)
 		s.ChoosePadded(g, &mobility.Distribution{Cells: []grid.Cell{3}, P: []float64{1}}, .1, 100)

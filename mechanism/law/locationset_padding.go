@@ -1,4 +1,4 @@
-package locationset
+package law
 
 import (
 	"slices"
@@ -25,7 +25,7 @@ import (
 //
 // Cost: linear in the prior, and sorting up to 16·minCells cells where the prior has too few. No
 // allocation once s has grown.
-func (s *Set) ChoosePadded(
+func (s *LocationSet) ChoosePadded(
 	g *grid.Grid, prior *mobility.Distribution, delta float64, minCells int,
 ) {
 	s.choose(prior, delta, minCells)
@@ -37,7 +37,7 @@ func (s *Set) ChoosePadded(
 // addNearest adds the missing cells that are nearest to a given one. It looks at a square around
 // that cell. All cells no farther away than the square's half side are in the square, so once there
 // are enough of them the nearest are among them.
-func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
+func (s *LocationSet) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 	for half := int64(1); ; half *= 2 {
 		whole := s.lookAround(g, around, half)
 		complete := 0
@@ -67,7 +67,7 @@ func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 
 // lookAround lists the cells of a square that are not in the set, and says whether the square holds
 // the whole map.
-func (s *Set) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool) {
+func (s *LocationSet) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool) {
 	s.nearby = s.nearby[:0]
 	column, row := int64(g.Column(around)), int64(g.Row(around))
 	left, right := max(column-half, 0), min(column+half, int64(g.Width())-1)

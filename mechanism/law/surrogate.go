@@ -1,4 +1,4 @@
-package locationset
+package law
 
 import (
 	"math"
@@ -68,7 +68,7 @@ const (
 // next call. O(len(set)).
 func (s *Surrogates) Reset(g *grid.Grid, set []grid.Cell) {
 	if len(set) == 0 {
-		panic("locationset: surrogates need a set of at least one cell")
+		panic("law: surrogates need a set of at least one cell")
 	}
 	s.width = int32(g.Width())
 	s.cells, s.rows = set, s.rows[:0]

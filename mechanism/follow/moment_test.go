@@ -1,4 +1,4 @@
-package moment
+package follow
 
 import (
 	"errors"
@@ -68,7 +68,7 @@ func model(t *testing.T, rows [][]float64) *mobility.Model {
 
 func forgetting(t *testing.T, rows [][]float64, interval int) *Forgetting {
 	t.Helper()
-	f, err := New(model(t, rows), interval, nil)
+	f, err := NewForgetting(model(t, rows), interval, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestGroupsLeaveNothingOut(t *testing.T) {
 	if f := forgetting(t, rows, 10).Most(1); !math.IsInf(f.At, 1) {
 		t.Errorf("a walk of 60 cells forgets in 10 steps: %v", f)
 	}
-	many, _ := New(model(t, rows), 700, nil)
+	many, _ := NewForgetting(model(t, rows), 700, nil)
 	if b := many.Most(.5); !(b.At > .5) || !(b.Between >= b.At) || b.At > 40 {
 		t.Errorf("bounds %v", b)
 	}
@@ -324,13 +324,13 @@ func TestGroupsLeaveNothingOut(t *testing.T) {
 func TestStops(t *testing.T) {
 	m := model(t, random(rand.New(rand.NewPCG(9, 1)), 40))
 	var calls atomic.Int64
-	if _, err := New(m, 12, func() error { calls.Add(1); return nil }); err != nil {
+	if _, err := NewForgetting(m, 12, func() error { calls.Add(1); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	all, stop := calls.Load(), errors.New("stop")
 	for _, after := range []int64{0, 1, all / 4, all / 2, all - 2} {
 		calls.Store(0)
-		_, err := New(m, 12, func() error {
+		_, err := NewForgetting(m, 12, func() error {
 			if calls.Add(1) > after {
 				return stop
 			}
@@ -341,13 +341,13 @@ func TestStops(t *testing.T) {
 			t.Errorf("stopped after %d of %d: %v after %d", after, all, err, calls.Load())
 		}
 	}
-	g, err := grid.Plain(MaxCells+1, 1, 1)
+	g, err := grid.Plain(MaxMomentCells+1, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(&mobility.Model{Grid: g}, 12, nil); err == nil ||
+	if _, err := NewForgetting(&mobility.Model{Grid: g}, 12, nil); err == nil ||
 		!strings.Contains(err.Error(), "at most 2500 cells") {
-		t.Errorf("a map of %d cells: %v", MaxCells+1, err)
+		t.Errorf("a map of %d cells: %v", MaxMomentCells+1, err)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("among %d steps a run has %d at least, want %d", steps, got, want)
 		}
 	}
-	f, err := New(m, 24, nil)
+	f, err := NewForgetting(m, 24, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, hours := range []int{12, 6, 3, 1} {
 		interval := time.Duration(hours) * time.Hour
-		f, err := New(m, int(interval/m.Step), nil)
+		f, err := NewForgetting(m, int(interval/m.Step), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,4 @@
-// Package locationset chooses the cells that a release tells apart: the paper's δ-location set, at
-// least as large as a padding asks for, and for every other cell of the map the member that is
-// released in its place, its surrogate.
-//
-// Everything here is a function of the prior, the options and the map, hence of earlier releases
-// and the model. Only Surrogates.Nearest is ever given the true cell. Ties are decided by the index
-// of a cell and distances are compared as whole numbers, so the same prior gives the same set on
-// every architecture.
-package locationset
+package law
 
 import (
 	"math"
@@ -22,12 +14,17 @@ import (
 // .4+.3+.2 is .8999… in binary.
 const setTolerance = 1e-12
 
-// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior
+// LocationSet is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior
 // probabilities sum to at least 1-δ. Among cells of equal probability the lower index is taken
 // first. With δ = 0 it is every cell of positive probability.
 //
-// A Set keeps its memory between calls of Choose. It is public given the releases so far.
-type Set struct {
+// Everything here and of Surrogates is a function of the prior, the options and the map, hence of
+// earlier releases and the model. Only Surrogates.Nearest is ever given the true cell. Ties are
+// decided by the index of a cell and distances are compared as whole numbers, so the same prior
+// gives the same set on every architecture.
+//
+// A LocationSet keeps its memory between calls of Choose. It is public given the releases so far.
+type LocationSet struct {
 	// Cells are the members, ascending.
 	Cells []grid.Cell
 
@@ -67,11 +64,13 @@ func bucketOf(p float64) int {
 // Choose fills s with the location set of a prior that is not empty and sums to 1. The work is
 // linear: a histogram over the exponents of the probabilities finds the bucket in which the sum
 // reaches 1-δ, and only that bucket is sorted.
-func (s *Set) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
+func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) {
+	s.choose(prior, delta, 0)
+}
 
 // Size returns how many cells Choose would fill s with, or nearly so, in one pass: the cells of a
 // bucket count as equally likely, though one may be a quarter likelier than another one.
-func (s *Set) Size(prior *mobility.Distribution, delta float64) int {
+func (s *LocationSet) Size(prior *mobility.Distribution, delta float64) int {
 	if delta == 0 {
 		s.chooseAll(prior)
 		return len(s.Cells)
@@ -82,7 +81,7 @@ func (s *Set) Size(prior *mobility.Distribution, delta float64) int {
 }
 
 // choose is Choose for a set of at least so many cells, as far as the prior has them.
-func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
+func (s *LocationSet) choose(prior *mobility.Distribution, delta float64, least int) {
 	if delta == 0 {
 		s.chooseAll(prior)
 		return
@@ -93,11 +92,11 @@ func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
 
 // cutAt fills in the buckets of a prior. It returns the one in which the members, likely ones
 // first, reach a mass and a number, how many are before it, and what of the mass is missing there.
-func (s *Set) cutAt(
+func (s *LocationSet) cutAt(
 	prior *mobility.Distribution, mass float64, least int,
 ) (b, before int, missing float64) {
 	if len(prior.Cells) == 0 {
-		panic("locationset: the prior is empty")
+		panic("law: the prior is empty")
 	}
 	clear(s.mass[:])
 	clear(s.count[:])
@@ -114,9 +113,9 @@ func (s *Set) cutAt(
 	return b, before, mass
 }
 
-func (s *Set) chooseAll(prior *mobility.Distribution) {
+func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
 	if len(prior.Cells) == 0 {
-		panic("locationset: the prior is empty")
+		panic("law: the prior is empty")
 	}
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
@@ -128,7 +127,7 @@ func (s *Set) chooseAll(prior *mobility.Distribution) {
 
 // sortCut returns the last member by probability: of bucket b, as many cells in order as have the
 // missing mass, and at least so many.
-func (s *Set) sortCut(p []float64, b int, missing float64, least int) (last candidate) {
+func (s *LocationSet) sortCut(p []float64, b int, missing float64, least int) (last candidate) {
 	s.cut = s.cut[:0]
 	for i, q := range p {
 		if bucketOf(q) == b {
@@ -163,7 +162,7 @@ func byProbability(a, b candidate) int {
 
 // collect takes the cells up to and including last in the order of byProbability, ascending by
 // index.
-func (s *Set) collect(prior *mobility.Distribution, last candidate) {
+func (s *LocationSet) collect(prior *mobility.Distribution, last candidate) {
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > last.p || (p == last.p && int32(i) <= last.position && p > 0) {

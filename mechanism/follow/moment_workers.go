@@ -1,4 +1,4 @@
-package moment
+package follow
 
 import "github.com/geodither/geodither/mechanism/parallel"
 

@@ -1,4 +1,4 @@
-package locationset
+package law
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 func TestSetIsSmallest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(32, 1))
-	var s Set
+	var s LocationSet
 	for range 300 {
 		d := testcase.Prior(r, 10)
 		delta := []float64{.01, .1, .3, .6}[r.IntN(4)]
@@ -55,7 +55,7 @@ func TestOrder(t *testing.T) {
 // thousand times further they do not.
 func TestTolerance(t *testing.T) {
 	t.Parallel()
-	var s Set
+	var s LocationSet
 	for short, want := range map[float64]int{
 		0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2,
 		1e-9: 2,
@@ -94,7 +94,7 @@ func TestRoundedSums(t *testing.T) {
 		for i := range c.p {
 			d.Cells = append(d.Cells, grid.Cell(i))
 		}
-		var s Set
+		var s LocationSet
 		if s.Choose(d, c.delta); !slices.Equal(s.Cells, c.want) {
 			t.Errorf("%v, δ = %g: got %v, want %v", c.p, c.delta, s.Cells, c.want)
 		}
@@ -106,7 +106,7 @@ func TestRoundedSums(t *testing.T) {
 func TestLooseTotal(t *testing.T) {
 	t.Parallel()
 	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2}, P: []float64{.5, .25, .2}}
-	var s Set
+	var s LocationSet
 	if s.Choose(d, .01); len(s.Cells) != 3 {
 		t.Errorf("got %v, want every cell", s.Cells)
 	}
@@ -119,16 +119,16 @@ func TestSetNeedsAPrior(t *testing.T) {
 			t.Error("an empty prior did not panic")
 		}
 	}()
-	new(Set).Choose(&mobility.Distribution{}, .1)
+	new(LocationSet).Choose(&mobility.Distribution{}, .1)
 }
 
 // The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
-func ExampleSet() {
+func ExampleLocationSet() {
 	prior := mobility.Distribution{
 		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
 		P:     []float64{.3, .4, .05, .2, .03, .02},
 	}
-	var set Set
+	var set LocationSet
 	set.Choose(&prior, .1)
 	fmt.Println("δ = .1: ", set.Cells)
 	set.Choose(&prior, .05)
@@ -142,7 +142,7 @@ func ExampleSet() {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(32, 5))
-	var s Set
+	var s LocationSet
 	off := 0
 	for range 500 {
 		d := testcase.Prior(r, 1+r.IntN(400))

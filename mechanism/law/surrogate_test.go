@@ -1,4 +1,4 @@
-package locationset
+package law
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package recompute
+package verify
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelo
 		if states != nil && e.Kind == task.Tombstone {
 			return states.Remove(e.Key)
 		}
-		return c.take(e)
+		return c.noteEntry(e)
 	})
 	return c, err
 }
@@ -38,17 +38,17 @@ func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelo
 // Later returns the marks and erasures that there are by now, without the states.
 func (c Changelog) Later(ctx context.Context) (Changelog, error) {
 	c.Erased = maps.Clone(c.Erased)
-	err := c.log.Entries(ctx, c.take)
+	err := c.log.Entries(ctx, c.noteEntry)
 	return c, err
 }
 
-// take takes note of what is no state.
-func (c *Changelog) take(e task.Entry) error {
+// noteEntry takes note of what is no state.
+func (c *Changelog) noteEntry(e task.Entry) error {
 	if e.Kind == task.Marked {
 		c.Mark, c.Marked = e.Mark.Clone(), true
 	}
 	if e.Kind == task.Kept {
-		return c.Erased.take(e)
+		return c.Erased.noteKept(e)
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ func (c *Changelog) take(e task.Entry) error {
 // grows with their number.
 type Erased map[string]engine.Kept
 
-// take takes note of an entry of kind Kept.
-func (e Erased) take(entry task.Entry) error {
+// noteKept takes note of an entry of kind Kept.
+func (e Erased) noteKept(entry task.Entry) error {
 	if len(entry.Value) == 0 {
 		delete(e, string(entry.Key))
 		return nil
