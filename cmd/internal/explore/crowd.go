@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -47,7 +48,8 @@ const (
 type crowd struct {
 	Crowds
 	growing
-	truth   *Truth
+	model   *mobility.Model
+	engines [batch]*engine.Engine // one for each vehicle of a batch
 	zones   *zones
 	users   []User
 	steps   int64         // of a window
@@ -183,15 +185,18 @@ func dividing(users []User, m *mobility.Model) (steps int64, block int, many str
 
 // begin counts where all vehicles are. Their records are still to be made.
 func (k *crowdsOf) begin(s Settings) (*crowd, error) {
-	if _, err := k.truth.run(s); err != nil { // the settings do not fit the map
-		return nil, err
-	}
 	m := k.truth.model
 	c := &crowd{
 		Crowds: Crowds{
 			Settings: s, Simulated: k.truth.sample, Spent: number(math.NaN()),
 		},
-		growing: newGrowing(), truth: k.truth, users: k.users(), index: map[int64]int{},
+		growing: newGrowing(), model: m, users: k.users(), index: map[int64]int{},
+	}
+	for i := range c.engines {
+		var err error
+		if c.engines[i], err = engine.New(k.truth.settings(s)); err != nil {
+			return nil, errOther(err.Error()) // the settings do not fit the map
+		}
 	}
 	var block int
 	c.steps, block, c.NoEstimate = dividing(c.users, m)
@@ -210,14 +215,13 @@ func (k *crowdsOf) begin(s Settings) (*crowd, error) {
 
 // start is when the window of a fix starts, in milliseconds since 1970.
 func (c *crowd) start(fix schemas.Raw) int64 {
-	m := c.truth.model
-	return m.StepAt(fix.Timestamp) / c.steps * c.steps * m.Step.Milliseconds()
+	return c.model.StepAt(fix.Timestamp) / c.steps * c.steps * c.model.Step.Milliseconds()
 }
 
 // seen returns in which cell a user's first fix of each window lies, by the start of the window. A
 // vehicle counts there, as it does in the command counts.
 func (c *crowd) seen(u *User) map[int64]grid.Cell {
-	first, g := map[int64]grid.Cell{}, c.truth.model.Grid
+	first, g := map[int64]grid.Cell{}, c.model.Grid
 	for _, fix := range u.Fixes {
 		start := c.start(fix)
 		_, known := first[start]
@@ -237,7 +241,7 @@ func (c *crowd) next(ctx context.Context) error {
 	believed, spent, errs := [batch]map[int][]float64{}, [batch]float64{}, [batch]error{}
 	var all sync.WaitGroup
 	for i := range users {
-		all.Go(func() { believed[i], spent[i], errs[i] = c.records(ctx, &users[i]) })
+		all.Go(func() { believed[i], spent[i], errs[i] = c.records(ctx, c.engines[i], &users[i]) })
 	}
 	all.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
@@ -261,32 +265,33 @@ func (c *crowd) next(ctx context.Context) error {
 // records makes the records of a user, and returns the posterior after the first one of each
 // window, by zone, and their Σε. Anybody who has the records computes the same posterior.
 func (c *crowd) records(
-	ctx context.Context, u *User,
+	ctx context.Context, e *engine.Engine, u *User,
 ) (believed map[int][]float64, spent float64, err error) {
-	run, err := c.truth.run(c.Settings)
-	if err != nil {
-		return nil, 0, err
-	}
+	var state mechanism.State
 	believed = map[int][]float64{}
 	for _, fix := range u.Fixes {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		step, err := run.Next(fix)
-		if err != nil {
+		if engine.Plausible(fix) != nil {
+			continue
+		}
+		_, out, err := e.Sanitize(fix, &state)
+		if _, refused := errors.AsType[*schemas.Rejection](err); err != nil && !refused {
 			return nil, 0, err
 		}
 		at, known := c.index[c.start(fix)]
-		if !known || believed[at] != nil || step.Refused != "" || !step.Outcome.Kind.Published() {
+		if !known || believed[at] != nil || err != nil || !out.Kind.Published() {
 			continue
 		}
-		posterior := &run.State().Posterior
-		believed[at] = make([]float64, c.zones.Count())
+		posterior, total := &state.Posterior, state.Posterior.Total()
+		zones := make([]float64, c.zones.Count())
 		for i, cell := range posterior.Cells {
-			believed[at][c.zones.cells[cell]] += posterior.P[i] / posterior.Total()
+			zones[c.zones.cells[cell]] += posterior.P[i] / total
 		}
+		believed[at] = zones
 	}
-	return believed, run.State().EpsilonSpent, nil
+	return believed, state.EpsilonSpent, nil
 }
 
 // divide makes zones of the outline's areas, or of squares where these cannot be.
@@ -334,7 +339,7 @@ func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]
 
 // count fills in the truth of all windows, and what may be published of it under an ε of a day.
 func (c *crowd) count(first []map[int64]grid.Cell) error {
-	windowMS := c.steps * c.truth.model.Step.Milliseconds()
+	windowMS := c.steps * c.model.Step.Milliseconds()
 	truth := map[int64][]float64{}
 	vehicles, perDay := map[int64]int{}, map[int64]int{}
 	for _, cells := range first {
