@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the page in a real browser: builds it again and compares it with what is committed, starts
 # geodither explore, and drives Chromium through every view. With SHOTS=FOLDER pictures of the views
-# are written there. With MEASURE=1 it measures a map of a million cells with 10,000 users instead,
+# are written there. ONLY=PATTERN runs the tests with such names. With MEASURE=1 it measures a map of a million cells with 10,000 users instead,
 # and prints a report; that takes some minutes and 4 GB of memory. Needs npm; Chromium is installed
 # if it is missing and there is apt-get.
 set -eu
@@ -25,4 +25,5 @@ if [ -n "${MEASURE:-}" ]; then
 	CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node "$root/bin/page/measure.mjs" "$dir"
 	exit
 fi
-CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node --test --test-reporter=spec "$root/bin/page/page.test.mjs"
+CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node --test --test-reporter=spec ${ONLY:+--test-name-pattern="$ONLY"} \
+	"$root/bin/page/page.test.mjs"
