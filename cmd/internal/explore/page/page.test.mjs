@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 
 import { chromium } from "playwright-core";
 
@@ -516,14 +517,14 @@ test("30 vehicles of two days on 1,500 cells work in every view", async (t) => {
   const [traces, model] = [join(folder, "traces.csv"), join(folder, "model.avro")];
   const lines = ["user_id,timestamp,latitude,longitude"];
   for (let u = 0; u < 30; u++) {
-    for (let i = 0; i < 2880; i++) { // along streets, to and fro
-      const way = Math.abs(((i * (1 + u % 3) + 40 * u) % 400) - 200) / 200;
+    for (let i = 0; i < 720; i++) { // along streets, to and fro
+      const way = Math.abs(((4 * i * (1 + u % 3) + 40 * u) % 400) - 200) / 200;
       const [lat, lon] = u % 2 ? [53.40 + 0.09 * way, -3 + 0.005 * u] : [53.40 + 0.003 * u, -3 + 0.148 * way];
-      lines.push(`van-${String(u).padStart(2, "0")},${1769385600 + 60 * i}000,${lat.toFixed(5)},${lon.toFixed(5)}`);
+      lines.push(`van-${String(u).padStart(2, "0")},${1769385600 + 240 * i}000,${lat.toFixed(5)},${lon.toFixed(5)}`);
     }
   }
   writeFileSync(traces, lines.join("\n"));
-  const text = execFileSync(process.env.GEODITHER, ["train", "--box", "53.40,-3,53.49,-2.85", "--cell", "258m", "--step", "60s", "--out", model, traces], { stdio: "pipe" });
+  const text = execFileSync(process.env.GEODITHER, ["train", "--box", "53.40,-3,53.49,-2.85", "--cell", "258m", "--step", "240s", "--out", model, traces], { stdio: "pipe" });
   const served = await own(t, ["explore", "--model", model, traces]);
   const page = await open(t, `${served.url}#view=fleet`);
   const { width, height } = await page.evaluate(async () => (await fetch("api/map")).json());
@@ -540,7 +541,7 @@ test("30 vehicles of two days on 1,500 cells work in every view", async (t) => {
   await page.click("#tab-fleet");
   await settled(page);
   assert.match(await page.textContent(".says:visible"), /30 vehicles\..*wrong zone.*misplaces/);
-  assert.equal((await page.$$(".windows tbody tr")).length, 192);
+  assert.equal((await page.$$(".windows tbody tr")).length, 180);
   await shot(page, "vans-fleet");
 });
 
@@ -839,6 +840,25 @@ test("every view at three sizes, light and dark, without a jump", async (t) => {
         await shot(page, `${view}-${size}-${colorScheme}`);
       }
     }
+  }
+});
+
+test("the README's pictures show what the page shows", async (t) => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await open(t, server.url, { colorScheme, viewport: { width: 1080, height: 640 } });
+    await settled(page);
+    const file = new URL(`../../.github/page-${colorScheme}.png`, import.meta.url);
+    if (process.env.PICTURES) await page.screenshot({ path: fileURLToPath(file) });
+    const picture = readFileSync(file);
+    assert.ok(picture.length < 150_000, `${file} has ${picture.length} bytes`);
+    assert.deepEqual([picture.readUInt32BE(16), picture.readUInt32BE(20)], [1080, 640]);
+    // What is in the pictures: where this differs, look at the page, and make them again with PICTURES=1.
+    assert.match(await page.textContent("#caption"), /^bus-4733 is really at the red dot.*the blue cross, 920 m off, and the circle/);
+    assert.match(await page.textContent("#step-facts"), /Off now920 m95 % within3\.2 kmΣε so far13\.2Trace: median670 mModel alone2\.2 kmTrace: Σε19\.8/);
+    assert.deepEqual(await page.$$eval(".knobs output, .knobs select", (all) => all.filter((e) => e.clientWidth).map((e) => (e.selectedOptions?.[0] ?? e).textContent)),
+      ["ε = 6.6", "40 min", "Σε ≤ 20", "at any time", "codebook (default)"]);
+    const words = await saved(page, (svg) => [...svg.querySelectorAll("text")].map((e) => e.textContent));
+    for (const word of ["bus-4733", "published: 920 m off", "Anfield"]) assert.ok(words.includes(word), `${words} lacks ${word}`);
   }
 });
 

@@ -20,7 +20,7 @@ export function named(s: Settings): string {
 // Panel has the knobs: those of settings A, or of B where the picture is split.
 export class Panel {
   readonly element = make("section", { class: "card", "aria-label": "Knobs" });
-  readonly below = make("div"); // what each ε costs
+  readonly below = make("div", { class: "price" }); // what each ε costs
 
   constructor(private readonly state: State, private readonly about: About) {}
 

@@ -77,7 +77,6 @@ class Page {
   async start(): Promise<void> {
     const main = make("div", { class: "stack pictures" });
     const aside = make("div", { class: "stack aside" }, this.question);
-    get("main").append(main, aside);
     aside.append(...this.views.flatMap((v) => v.facts ?? []));
     if (this.state) {
       await this.read();
@@ -109,6 +108,7 @@ class Page {
       main.append(view.element);
       aside.append(view.beside);
     }
+    get("main").append(main, aside); // as a whole, so that nothing jumps
     get("beyond").addEventListener("click", () => this.open(this.views.find((v) => v.side !== this.now.side)!));
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("popstate", () => void this.back().catch(failed));
@@ -186,7 +186,7 @@ class Page {
   // price shows what other ε would give, once for each vehicle and setting.
   private async price(): Promise<void> {
     const state = this.state;
-    if (!state || this.now.side !== secret) return;
+    if (!state || this.now.side !== secret || !this.now.track) return;
     const s = { ...state.turned };
     this.panel!.below.hidden = !state.truth;
     const key = JSON.stringify([state.user, s]);

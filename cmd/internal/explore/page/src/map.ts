@@ -350,7 +350,7 @@ export class MapView {
   }
 
   private paint(on: Surface, { width, height }: DOMRect): void {
-    on.shape((path) => path.rect(0, 0, width, height), { fill: "paper" });
+    on.shape((path) => path.rect(0, 0, width + 1, height + 1), { fill: "paper" }); // a part of a pixel too
     const [map, at] = [this.map!, this.halves.length > 1 ? width * Number(this.edge.value) / 100 : width];
     for (const [i, { scene }] of this.halves.entries()) {
       const [from, to] = i ? [at, width] : [0, at];

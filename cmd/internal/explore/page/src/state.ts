@@ -288,5 +288,6 @@ export class Latest {
   stop(): void {
     this.now?.abort();
     this.now = null;
+    this.fills?.().classList.remove("busy");
   }
 }
