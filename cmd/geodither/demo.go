@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/demo"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -65,8 +67,12 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 	if err != nil {
 		return err
 	}
+	if f.settings.Path == "" {
+		c.Release.Interval = fleet.PlanInterval
+		c.Release.Budget = config.Budget{Epsilon: fleet.PlanBudget, Window: 24 * time.Hour}
+	}
 	if c.Release.Epsilon == nil {
-		c.Release.Epsilon = new(4.)
+		c.Release.Epsilon = new(fleet.PlanEpsilon)
 	}
 	c.Release.Mechanism = cmp.Or(c.Release.Mechanism, law.Codebook)
 	if c.Release.Delta == nil && c.Release.Mechanism != law.Codebook {

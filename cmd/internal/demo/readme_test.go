@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -59,8 +61,14 @@ func skeleton(frame string) string {
 func TestReadmeFrame(t *testing.T) {
 	o := Options{
 		Once: true, JSON: true, Seed: 1, Logger: slog.New(slog.DiscardHandler),
-		Release: func(*mobility.Model) (mechanism.Options, error) {
-			return mechanism.Options{Mechanism: law.Codebook, Epsilon: 4}, nil
+		Release: func(m *mobility.Model) (mechanism.Options, error) {
+			return mechanism.Options{
+				Mechanism: law.Codebook, Epsilon: fleet.PlanEpsilon,
+				ReleaseInterval: int(fleet.PlanInterval / m.Step),
+				Budget: mechanism.Budget{
+					Epsilon: fleet.PlanBudget, WindowSteps: int(24 * time.Hour / m.Step),
+				},
+			}, nil
 		},
 	}
 	var out bytes.Buffer
@@ -88,6 +96,7 @@ func TestReadmeFrame(t *testing.T) {
 	}
 	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1,
+		Kind:      schemas.KindReleased,
 		Mechanism: law.Codebook, ModelID: strings.Repeat("0", 16), Release: 1,
 		ReleaseLatitude: schemas.Some(53.4), ReleaseLongitude: schemas.Some(-2.9),
 	})
@@ -98,8 +107,10 @@ func TestReadmeFrame(t *testing.T) {
 		consumer.Record{Key: []byte(fixes[0].UserID), Value: value}); err != nil {
 		t.Fatal(err)
 	}
-	report.Speed, report.cells = 600, model.Grid.Cells()
-	frame := strings.Join((&view{}).frame(status{report: report, latest: board.latest}), "\n")
+	report.Speed, report.limits = 600, "Σε ≤ 20 in any 24 hours"
+	frame := strings.Join((&view{}).frame(status{
+		report: report, latest: board.latest, drawn: board.drawn,
+	}), "\n")
 	if got, want := skeleton(shown), skeleton(frame); got != want {
 		t.Errorf("the README shows\n%s\nand the demo prints\n%s", got, want)
 	}
@@ -107,14 +118,14 @@ func TestReadmeFrame(t *testing.T) {
 		t.Errorf("the README's frame: %s", strings.Join(problems, "; "))
 	}
 	halved := report
-	halved.RMSEReleaseM, halved.LocationSetMean = report.RMSEReleaseM/2, report.LocationSetMean/2
+	halved.MedianReleaseM, halved.EpsilonSpent = report.MedianReleaseM/2, report.EpsilonSpent/2
 	if len(unlike(shown, halved)) != 2 {
 		t.Error("half the error passes for the demo's")
 	}
 }
 
 var frameFigures = regexp.MustCompile(
-	`may be in ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
+	`Σε ([0-9.]+) a vehicle|estimate    model alone\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
 
 // unlike lists the figures of a frame that are more than a quarter away from a report's.
 func unlike(frame string, r Report) (problems []string) {
@@ -126,8 +137,8 @@ func unlike(frame string, r Report) (problems []string) {
 		text string
 		want float64
 	}{
-		"cells": {found[0][1], r.LocationSetMean}, "release": {found[1][2], r.RMSEReleaseM},
-		"estimate": {found[1][3], r.RMSEEstimateM}, "blind": {found[1][4], r.RMSEBlindM},
+		"spent": {found[0][1], r.spent()}, "release": {found[1][2], r.MedianReleaseM},
+		"estimate": {found[1][3], r.MedianEstimateM}, "blind": {found[1][4], r.MedianBlindM},
 	} {
 		if x, err := strconv.ParseFloat(c.text, 64); err != nil || math.Abs(x-c.want) > c.want/4 {
 			problems = append(problems,

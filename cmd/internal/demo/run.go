@@ -186,7 +186,8 @@ func (d *demo) serve(ctx context.Context) (page, error) {
 		return page{}, err
 	}
 	server, err := explore.Open(explore.Options{
-		Truth: truth, Public: public, NoToken: true, Logger: d.options.Logger,
+		Truth: truth, Public: public, Release: d.release, NoToken: true,
+		Logger: d.options.Logger,
 	})
 	if err != nil {
 		return page{}, err
@@ -414,7 +415,7 @@ func (d *demo) report(board *scoreboard, fed int64, took time.Duration) Report {
 		LocationSetMean: trial.Share(totals.SetCells, totals.Releases),
 		DriftRatio:      trial.Share(totals.Drifts, totals.Releases),
 		Epsilon:         d.release.Epsilon, Delta: d.release.Delta, Mechanism: d.release.Mechanism,
-		ModelID: d.model.ID(), Seed: d.options.Seed, cells: d.model.Grid.Cells(),
+		ModelID: d.model.ID(), Seed: d.options.Seed, limits: d.limits(),
 	}
 	board.count(&r)
 	r.EpsilonSpent = float64(r.Releases) * r.Epsilon
@@ -438,7 +439,7 @@ func (d *demo) status(feed *sampleFeed, perSecond float64) status {
 	s.answered = float64(answered) / float64(len(feed.items))
 	s.fleetTime = time.UnixMilli(feed.at.Load()).UTC()
 	d.live.mu.Lock()
-	s.latest = d.live.latest
+	s.latest, s.drawn = d.live.latest, d.live.drawn
 	d.live.mu.Unlock()
 	return s
 }
@@ -464,28 +465,42 @@ func (d *demo) introduce(addr, page string) {
 func (d *demo) law() string {
 	o := &d.release
 	text := fmt.Sprintf("%s, ε = %g for each release", o.Mechanism, o.Epsilon)
-	if o.Mechanism == law.Codebook {
-		return text + fmt.Sprintf(": it changes the odds of two places by a factor of\n"+
-			"            e^ε = %.0f at most", math.Exp(o.Epsilon))
+	if o.Mechanism != law.Codebook {
+		text += fmt.Sprintf(", δ = %g", o.Delta)
 	}
-	return text + fmt.Sprintf(", δ = %g", o.Delta)
+	if o.ReleaseInterval > 1 {
+		text += ", at most one every " +
+			cli.Duration(time.Duration(o.ReleaseInterval)*d.model.Step) +
+			".\n            Between them the model predicts, which costs nothing"
+	}
+	if o.Mechanism == law.Codebook {
+		text += fmt.Sprintf("\n            A release changes the odds of two places by a factor "+
+			"of e^ε = %.0f at most", math.Exp(o.Epsilon))
+	}
+	return text
 }
 
 // budget says what limits the Σε of a vehicle.
 func (d *demo) budget() string {
-	b := d.release.Budget
-	if b.WindowSteps == 0 && b.Lifetime == 0 {
+	limits := d.limits()
+	if limits == "" {
 		return `none: these traces are public. "geodither run" asks for one`
 	}
+	return limits + ", for each vehicle"
+}
+
+// limits are those of a Σε; empty: there is none.
+func (d *demo) limits() string {
+	b := d.release.Budget
 	var limits []string
 	if b.WindowSteps > 0 {
-		limits = append(limits,
-			fmt.Sprintf("Σε ≤ %g in any %v", b.Epsilon, time.Duration(b.WindowSteps)*d.model.Step))
+		limits = append(limits, fmt.Sprintf("Σε ≤ %g in any %s", b.Epsilon,
+			cli.Duration(time.Duration(b.WindowSteps)*d.model.Step)))
 	}
 	if b.Lifetime > 0 {
 		limits = append(limits, fmt.Sprintf("Σε ≤ %g for all time", b.Lifetime))
 	}
-	return strings.Join(limits, ", ") + ", for each vehicle"
+	return strings.Join(limits, ", ")
 }
 
 // print writes the report for a person or for a program.
@@ -505,13 +520,14 @@ func (d *demo) print(r Report, out io.Writer) error {
 		"the records are broken on purpose.\n"+
 		"%d users, %d releases, %d repeats, %d predictions, %d late; %s.\n"+
 		"Σε per user: %.0f on average. "+
-		"Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.\n"+
+		"Distance to the truth (median): release %s, estimate %s; by the model alone %s.\n"+
 		"%s",
 		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
 		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
 		expect.SetLine(r.Mechanism, r.LocationSetMean, r.DriftRatio),
-		r.EpsilonSpent/float64(max(r.Users, 1)),
-		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
+		r.spent(),
+		cli.Metres(r.MedianReleaseM), cli.Metres(r.MedianEstimateM), cli.Metres(r.MedianBlindM),
+		r.pace())
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		lines = append(lines, cli.Wrap(line, cli.Columns)...)
@@ -628,6 +644,6 @@ func (s *scoreboard) distances(r *Report) {
 	for _, p := range s.partitions() {
 		all.Merge(&s.scores[p].metrics)
 	}
-	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = all.Release.RMS(), all.Estimate.RMS(),
-		all.Blind.RMS()
+	r.MedianReleaseM, r.MedianEstimateM, r.MedianBlindM = all.Release.Median(),
+		all.Estimate.Median(), all.Blind.Median()
 }

@@ -69,7 +69,8 @@ func TestView(t *testing.T) {
 	s := status{fleetTime: time.Unix(1769443200, 0), answered: .998, perSecond: 99999}
 	s.report = Report{
 		RecordsIn: 1e7 - 1, RecordsOut: 1e7 - 1, Releases: 1e7 - 1, Repeats: 999999, Users: 1008,
-		RMSEReleaseM: 9999, RMSEEstimateM: 9999, RMSEBlindM: 9999, Mechanism: law.Codebook,
+		EpsilonSpent:   1e9,
+		MedianReleaseM: 9999, MedianEstimateM: 9999, MedianBlindM: 9999, Mechanism: law.Codebook,
 	}
 	var out strings.Builder
 	v := newView(&out)

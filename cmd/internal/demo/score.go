@@ -35,7 +35,8 @@ type scoreboard struct {
 	repeats   int64
 	predicted int64
 	scores    map[int32]*score // by partition, so that no result depends on which is read first
-	latest    string
+	latest    string           // record, and the latest release
+	drawn     string
 }
 
 // score is what one partition's records add up to.
@@ -102,17 +103,18 @@ func (s *scoreboard) measure(
 	}
 	truth := s.grid.ToMap(fix.Latitude, fix.Longitude)
 	estimate := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
-	what := record.Kind
+	at := record.UserID + " at " + time.UnixMilli(record.Timestamp).UTC().Format("15:04:05") + ": "
 	if lat, lon := record.ReleaseLatitude, record.ReleaseLongitude; lat.Known {
 		release := s.grid.ToMap(lat.Number, lon.Number).Distance(truth)
 		metrics.Release.Add(release)
-		what = "release " + cli.Metres(1000*release) + " off"
+		if record.Kind == schemas.KindReleased {
+			s.drawn = at + cli.Metres(1000*release) + " off"
+		}
 	}
 	metrics.Estimate.Add(estimate)
 	metrics.Blind.Add(blind.Distances(truth))
-	s.latest = fmt.Sprintf("%s at %s: %s, estimate %s (± %s)", record.UserID,
-		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, cli.Metres(1000*estimate),
-		cli.Metres(record.RadiusM))
+	s.latest = fmt.Sprintf("%s%s, %s off (95 %% within %s)", at, record.Kind,
+		cli.Metres(1000*estimate), cli.Metres(record.RadiusM))
 	return nil
 }
 
@@ -146,9 +148,9 @@ type Report struct {
 	Late            int64   `json:"late"`
 	LocationSetMean float64 `json:"location_set_mean"`
 	DriftRatio      float64 `json:"drift_ratio"`
-	RMSEReleaseM    float64 `json:"rmse_release_m"`
-	RMSEEstimateM   float64 `json:"rmse_estimate_m"`
-	RMSEBlindM      float64 `json:"rmse_blind_m"`
+	MedianReleaseM  float64 `json:"median_release_m"`
+	MedianEstimateM float64 `json:"median_estimate_m"`
+	MedianBlindM    float64 `json:"median_blind_m"`
 	// EventsPerSecond are records as they were fed: with a speed it is the feed's pace, and not a
 	// limit of the pipeline's. Speed is times the pace at which it happened; 0 is as fast as it
 	// goes.
@@ -164,8 +166,11 @@ type Report struct {
 	// of every sanitized record, in order within each partition
 	SanitizedSHA256 string `json:"sanitized_sha256"`
 
-	cells int
+	limits string // of a vehicle's Σε; empty: there is none
 }
+
+// spent is the mean Σε of a vehicle.
+func (r *Report) spent() float64 { return r.EpsilonSpent / float64(max(r.Users, 1)) }
 
 // partitions are those with a record, in order.
 func (s *scoreboard) partitions() []int32 { return slices.Sorted(maps.Keys(s.scores)) }

@@ -17,12 +17,12 @@ import (
 func TestDemoView(t *testing.T) {
 	var out bytes.Buffer
 	status := status{answered: .5, report: Report{
-		RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, RMSEReleaseM: 12_345, RMSEBlindM: 700,
+		RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, MedianReleaseM: 12_345, MedianBlindM: 700,
 	}, latest: "bus at noon"}
 	v := newView(&out)
 	v.show(status)
 	if got := out.String(); strings.Count(got, "\n") != 1 ||
-		!strings.Contains(got, "out 11  releases 0  estimate 0 m  blind 700 m") ||
+		!strings.Contains(got, "out 11  releases 0  estimate 0 m  model 700 m") ||
 		strings.Contains(got, "\x1b") {
 		t.Errorf("a line without a terminal is %q", got)
 	}
@@ -71,10 +71,10 @@ func TestDigest(t *testing.T) {
 func TestDemoBudget(t *testing.T) {
 	d := &demo{model: &mobility.Model{Step: time.Minute}}
 	for want, b := range map[string]mechanism.Budget{
-		"none: ":                                  {},
-		"Σε ≤ 8 in any 20m0s, for each":           {Epsilon: 8, WindowSteps: 20},
-		"Σε ≤ 40 for all time, for each":          {Lifetime: 40},
-		"Σε ≤ 8 in any 20m0s, Σε ≤ 40 for all ti": {Epsilon: 8, WindowSteps: 20, Lifetime: 40},
+		"none: ":                                    {},
+		"Σε ≤ 8 in any 20 minutes, for each":        {Epsilon: 8, WindowSteps: 20},
+		"Σε ≤ 40 for all time, for each":            {Lifetime: 40},
+		"Σε ≤ 8 in any 20 minutes, Σε ≤ 40 for all": {Epsilon: 8, WindowSteps: 20, Lifetime: 40},
 	} {
 		if d.release.Budget = b; !strings.HasPrefix(d.budget(), want) {
 			t.Errorf("%+v is %q, want %q", b, d.budget(), want)

@@ -1,13 +1,13 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 // status is what the live view shows at one moment.
@@ -17,7 +17,8 @@ type status struct {
 	answered  float64   // share of the fleet's fixes, 0 to 1
 	perSecond float64   // records published in the last interval
 	report    Report
-	latest    string
+	latest    string // record
+	drawn     string // latest release
 }
 
 // view prints the state of the demo: in place on a terminal, else a line
@@ -45,9 +46,9 @@ func (v *view) interval() time.Duration {
 func (v *view) show(s status) {
 	if !v.live {
 		r := s.report
-		fmt.Fprintf(v.out, "%s  out %d  releases %d  estimate %.0f m  blind %.0f m  %.0f/s\n",
-			s.fleetTime.Format("15:04"), r.RecordsOut, r.Releases, r.RMSEEstimateM, r.RMSEBlindM,
-			s.perSecond)
+		fmt.Fprintf(v.out, "%s  out %d  releases %d  estimate %.0f m  model %.0f m  %.0f/s\n",
+			s.fleetTime.Format("15:04"), r.RecordsOut, r.Releases, r.MedianEstimateM,
+			r.MedianBlindM, s.perSecond)
 		return
 	}
 	frame := v.frame(s)
@@ -83,13 +84,16 @@ func (v *view) frame(s status) []string {
 			r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
 		fmt.Sprintf("  of these    releases %-7d repeats %-7d predicted %-5d users %d",
 			r.Releases, r.Repeats, r.Predictions, r.Users),
-		r.cellsLine(),
+		fmt.Sprintf("  spent       Σε %s a vehicle on average; limit: %s",
+			cli.Sum(r.spent()), cmp.Or(r.limits, "none")),
 		"",
-		"  distance to the truth (rms)        release    estimate    blind",
-		fmt.Sprintf("                                  %8s  %10s %8s",
-			cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM)),
+		"  distance to the truth (median)     release    estimate    model alone",
+		fmt.Sprintf("                                  %8s  %10s  %13s",
+			cli.Metres(r.MedianReleaseM), cli.Metres(r.MedianEstimateM),
+			cli.Metres(r.MedianBlindM)),
 		"",
-		"  latest      " + s.latest,
+		"  release     " + s.drawn,
+		"  record      " + s.latest,
 	}
 }
 
@@ -99,15 +103,4 @@ func (s status) pace() string {
 		return fmt.Sprintf("fed at %.0f/s", s.perSecond)
 	}
 	return fmt.Sprintf("%.0f records/s", s.perSecond)
-}
-
-// cellsLine says between how many cells a release decides: those of the prior under a codebook, or
-// those of the location set, which may lack the true one.
-func (r Report) cellsLine() string {
-	if r.Mechanism == law.Codebook {
-		return fmt.Sprintf("  before it   the vehicle may be in %.1f of %d cells",
-			r.LocationSetMean, r.cells)
-	}
-	return fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
-		r.LocationSetMean, r.cells, 100*r.DriftRatio)
 }

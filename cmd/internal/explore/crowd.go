@@ -2,16 +2,18 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/counts"
-	"github.com/geodither/geodither/mechanism/follow"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -21,9 +23,9 @@ import (
 const (
 	// crowdWindow is the length of a window of the fleet.
 	crowdWindow = 15 * time.Minute
-	// crowdWork bounds the fixes of all users times the cells of the map, and crowdZones the
-	// windows of all users times the zones: 60 MB.
-	crowdWork  = 40_000_000
+	// crowdWork bounds the fixes of all users times the cells of the map, which take a minute of a
+	// core, and crowdZones the windows of all users times the zones: 60 MB.
+	crowdWork  = 1_000_000_000
 	crowdZones = 5_000_000
 	keptCrowds = 4
 	// crowdZoneKM is about the side of a zone: in a zone of one cell a fleet has a vehicle or none,
@@ -41,17 +43,26 @@ const (
 )
 
 // crowd is where all vehicles were, window by window: in truth, as the trusted side may publish it
-// under an ε of a day, and as an analyst estimates it who has sanitized records alone.
+// under an ε of a day, and by the sum of their posteriors. Truth and counts are there at once. The
+// records are made by and by, as far as somebody asked for. The holder of its turn may use it.
 type crowd struct {
 	Crowds
+	growing
+	model   *mobility.Model
+	engines [batch]*engine.Engine // one for each vehicle of a batch
 	zones   *zones
+	users   []User
+	steps   int64         // of a window
+	index   map[int64]int // of windows, by their start
 	windows []crowdOf
+	made    float64 // Σε of the records that are made, of all vehicles
 }
 
-// crowdOf is one window. Numbers are vehicles by zone.
+// crowdOf is one window. Numbers are vehicles by zone; posterior is of those whose records are
+// made, nil without one.
 type crowdOf struct {
-	window
-	truth, counted []float64
+	Span
+	truth, counted, posterior []float64
 }
 
 // Crowds are the windows of all vehicles under some settings.
@@ -59,6 +70,9 @@ type Crowds struct {
 	Settings  Settings    `json:"settings"`
 	Simulated bool        `json:"simulated"` // by the sample's model
 	Windows   []CrowdSpan `json:"windows"`   // oldest first
+	// Done of Total parts of the vehicles have their records made.
+	Done  int `json:"done"`
+	Total int `json:"total"`
 	// Spent is the mean Σε of a vehicle's records in all windows. The counts of a day cost
 	// Settings.Epsilon, where a vehicle counts in at most PerDay windows; HalfWidth is that of an
 	// interval that holds 90 % of them.
@@ -73,7 +87,7 @@ type Crowds struct {
 
 // CrowdSpan is a window, and how far the counts and the sum of posteriors are from the truth: the
 // share of the vehicles that would have to be elsewhere (total variation). Null: nothing is
-// estimated.
+// estimated, or not all records are made.
 type CrowdSpan struct {
 	Span
 	CountedOff   number `json:"counted_off"`
@@ -82,7 +96,7 @@ type CrowdSpan struct {
 
 // Crowd is one window. The cells of the fields are zones. Posterior follows from sanitized records
 // and the public model alone, Counted is the "estimate" of the counts that the trusted side may
-// publish; Truth is secret.
+// publish; Truth is secret. All three have a vehicle where it reported first in the window.
 type Crowd struct {
 	CrowdSpan
 	ZoneKM    float64 `json:"zone_km"`
@@ -91,58 +105,36 @@ type Crowd struct {
 	Truth     *Field  `json:"truth"`
 }
 
-// computing keeps answers that are computed on a model, one at a time.
-type computing[Q comparable, A answer] struct {
-	turn
-	truth *Truth
-	kept  shelf[Q, A]
-}
-
-func newComputing[Q comparable, A answer](truth *Truth, most int) computing[Q, A] {
-	return computing[Q, A]{make(turn, 1), truth, shelf[Q, A]{least: most}}
-}
-
-// get returns what is kept for a question, or else computes it.
-func (k *computing[Q, A]) get(
-	ctx context.Context, question Q, compute func(*mobility.Model) (A, error),
-) (a A, err error) {
-	if err := k.take(ctx); err != nil {
-		return a, err
-	}
-	defer k.leave()
-	return k.kept.get(question, func() (a A, cells int, err error) {
-		a, err = compute(k.truth.model)
-		return a, k.truth.model.Grid.Cells(), err
-	})
-}
-
-// crowdsOf are the fleets under some settings. The holder of its turn computes one.
+// crowdsOf are the fleets under some settings.
 type crowdsOf struct {
-	computing[fleetOf, *crowd]
+	kept    shelf[Settings, *crowd]
+	truth   *Truth
 	outline Outline
+	users   func() []User // of a fleet
 }
 
-// fleetOf is what a question about a fleet names.
-type fleetOf struct {
-	Settings
-	quick bool // nothing is estimated
+func newCrowds(truth *Truth, o Outline) *crowdsOf {
+	k := &crowdsOf{
+		kept: shelf[Settings, *crowd]{least: keptCrowds}, truth: truth, outline: o,
+	}
+	k.users = sync.OnceValue(k.vehicles)
+	return k
 }
 
-// rowsDone is 0: crowdZones bounds the room that a fleet takes.
-func (*crowd) rowsDone() int64 { return 0 }
-
-// crowds returns the windows under settings, kept ones if there are some.
-func (k *crowdsOf) crowds(ctx context.Context, s Settings, quick bool) (*crowd, error) {
-	return k.get(ctx, fleetOf{s, quick}, func(m *mobility.Model) (*crowd, error) {
-		return k.released(ctx, s, m, quick)
+// crowd returns the windows under settings, kept ones if there are some.
+func (k *crowdsOf) crowd(s Settings) (*crowd, error) {
+	return k.kept.get(s, func() (*crowd, int, error) {
+		c, err := k.begin(s)
+		return c, k.truth.model.Grid.Cells(), err
 	})
 }
 
-// users returns the vehicles of a fleet.
-func (k *crowdsOf) users(m *mobility.Model) []User {
+// vehicles are those of a fleet.
+func (k *crowdsOf) vehicles() []User {
 	if !k.truth.sample {
 		return k.truth.users
 	}
+	m := k.truth.model
 	users := make([]User, simulated)
 	apart := simulatedApart.Milliseconds()
 	start := k.truth.users[0].Fixes[0].Timestamp / (24 * 3600 * 1000) * (24 * 3600 * 1000)
@@ -191,60 +183,115 @@ func dividing(users []User, m *mobility.Model) (steps int64, block int, many str
 	return steps, block, many
 }
 
-// released releases all users, and estimates the windows from what is published, unless it has to
-// be quick.
-func (k *crowdsOf) released(
-	ctx context.Context, s Settings, m *mobility.Model, quick bool,
-) (*crowd, error) {
-	users := k.users(m)
-	steps, block, many := dividing(users, m)
-	if quick && many == "" {
-		many = "The records are being made and read."
+// begin counts where all vehicles are. Their records are still to be made.
+func (k *crowdsOf) begin(s Settings) (*crowd, error) {
+	m := k.truth.model
+	c := &crowd{
+		Crowds: Crowds{
+			Settings: s, Simulated: k.truth.sample, Spent: number(math.NaN()),
+		},
+		growing: newGrowing(), model: m, users: k.users(), index: map[int64]int{},
 	}
-	c := &crowd{Crowds: Crowds{
-		Settings: s, Simulated: k.truth.sample, NoEstimate: many, Spent: number(math.NaN()),
-	}}
+	for i := range c.engines {
+		var err error
+		if c.engines[i], err = engine.New(k.truth.settings(s)); err != nil {
+			return nil, errOther(err.Error()) // the settings do not fit the map
+		}
+	}
+	var block int
+	c.steps, block, c.NoEstimate = dividing(c.users, m)
+	if c.NoEstimate == "" {
+		c.Total = (len(c.users) + batch - 1) / batch
+	}
 	if err := c.divide(m.Grid, k.outline, block); err != nil {
 		return nil, err
 	}
-	sums, err := follow.NewSums(follow.SumOptions{
-		Public:      follow.Public{Models: follow.Models{m}, Release: s.options(m.Step)},
-		WindowSteps: steps, Zones: c.zones.Count(), ZoneOf: c.zones.Of,
-	}, func(w *follow.Window) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		c.windows = append(c.windows, crowdOf{window: window{w, c.zones}})
-		return nil
-	})
-	if err != nil {
-		return nil, errOther(err.Error())
+	first := make([]map[int64]grid.Cell, len(c.users))
+	for i := range c.users {
+		first[i] = c.seen(&c.users[i])
 	}
-	defer sums.Close()
-	// A vehicle counts where it reported first in a window, as it does in the command counts.
-	first, spent := make([]map[int64]grid.Cell, len(users)), 0.
+	return c, c.count(first)
+}
+
+// start is when the window of a fix starts, in milliseconds since 1970.
+func (c *crowd) start(fix schemas.Raw) int64 {
+	return c.model.StepAt(fix.Timestamp) / c.steps * c.steps * c.model.Step.Milliseconds()
+}
+
+// seen returns in which cell a user's first fix of each window lies, by the start of the window. A
+// vehicle counts there, as it does in the command counts.
+func (c *crowd) seen(u *User) map[int64]grid.Cell {
+	first, g := map[int64]grid.Cell{}, c.model.Grid
+	for _, fix := range u.Fixes {
+		start := c.start(fix)
+		_, known := first[start]
+		if !known && engine.Plausible(fix) == nil && !engine.PlaceOn(g, fix).Far {
+			first[start] = g.Locate(fix.Latitude, fix.Longitude)
+		}
+	}
+	return first
+}
+
+// batch is the number of vehicles whose records are made at once.
+const batch = 2
+
+// next makes the records of some more vehicles.
+func (c *crowd) next(ctx context.Context) error {
+	users := c.users[c.Done*batch : min((c.Done+1)*batch, len(c.users))]
+	believed, spent, errs := [batch]map[int][]float64{}, [batch]float64{}, [batch]error{}
+	var all sync.WaitGroup
 	for i := range users {
-		each := sums.Add
-		if many != "" {
-			each = nil
+		all.Go(func() { believed[i], spent[i], errs[i] = c.records(ctx, c.engines[i], &users[i]) })
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	for i := range users {
+		c.made += spent[i]
+		for at, zones := range believed[i] {
+			w := &c.windows[at]
+			if w.posterior == nil {
+				w.posterior = make([]float64, len(zones))
+			}
+			for zone, p := range zones {
+				w.posterior[zone] += p
+			}
 		}
-		cells, own, err := k.published(ctx, s, &users[i], steps, each)
-		if err != nil {
-			return nil, err
+	}
+	return nil
+}
+
+// records makes the records of a user, and returns the posterior after the first one of each
+// window, by zone, and their Σε. Anybody who has the records computes the same posterior.
+func (c *crowd) records(
+	ctx context.Context, e *engine.Engine, u *User,
+) (believed map[int][]float64, spent float64, err error) {
+	var state mechanism.State
+	believed = map[int][]float64{}
+	for _, fix := range u.Fixes {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
 		}
-		first[i], spent = cells, spent+own/float64(len(users))
+		if engine.Plausible(fix) != nil {
+			continue
+		}
+		_, out, err := e.Sanitize(fix, &state)
+		if _, refused := errors.AsType[*schemas.Rejection](err); err != nil && !refused {
+			return nil, 0, err
+		}
+		at, known := c.index[c.start(fix)]
+		if !known || believed[at] != nil || err != nil || !out.Kind.Published() {
+			continue
+		}
+		posterior, total := &state.Posterior, state.Posterior.Total()
+		zones := make([]float64, c.zones.Count())
+		for i, cell := range posterior.Cells {
+			zones[c.zones.cells[cell]] += posterior.P[i] / total
+		}
+		believed[at] = zones
 	}
-	if many == "" {
-		c.Spent = number(spent)
-		err = sums.Finish()
-	}
-	if gone := ctx.Err(); gone != nil {
-		return nil, gone
-	}
-	if err != nil {
-		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
-	}
-	return c, c.count(first, steps*m.Step.Milliseconds())
+	return believed, state.EpsilonSpent, nil
 }
 
 // divide makes zones of the outline's areas, or of squares where these cannot be.
@@ -264,44 +311,6 @@ func (c *crowd) divide(g *grid.Grid, o Outline, block int) (err error) {
 	}
 	c.Zones += fmt.Sprintf("Zones are %.2f km wide.", c.zones.sideKM())
 	return nil
-}
-
-// published releases a user, and returns in which cell each window's first record was really made,
-// by the beginning of the window, which has a number of steps, and the Σε of the records. Without
-// each it releases nothing, and takes all fixes.
-func (k *crowdsOf) published(
-	ctx context.Context, s Settings, u *User, wide int64, each func(follow.Published) error,
-) (first map[int64]grid.Cell, spent float64, err error) {
-	run, err := k.truth.run(s)
-	if err != nil {
-		return nil, 0, err
-	}
-	m := k.truth.model
-	first = map[int64]grid.Cell{}
-	for _, fix := range u.Fixes {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
-		}
-		if each != nil {
-			step, err := run.Next(fix)
-			if err != nil {
-				return nil, 0, err
-			}
-			if step.Refused != "" || !step.Outcome.Kind.Published() {
-				continue
-			}
-			if err := each(engine.Published(step.Record, "a record")); err != nil {
-				return nil, 0, err
-			}
-		} else if engine.Plausible(fix) != nil {
-			continue
-		}
-		start := m.StepAt(fix.Timestamp) / wide * wide * m.Step.Milliseconds()
-		if _, known := first[start]; !known {
-			first[start] = m.Grid.Locate(fix.Latitude, fix.Longitude)
-		}
-	}
-	return first, run.State().EpsilonSpent, nil
 }
 
 const dayMS = 24 * 3600 * 1000
@@ -329,7 +338,8 @@ func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]
 }
 
 // count fills in the truth of all windows, and what may be published of it under an ε of a day.
-func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64) error {
+func (c *crowd) count(first []map[int64]grid.Cell) error {
+	windowMS := c.steps * c.model.Step.Milliseconds()
 	truth := map[int64][]float64{}
 	vehicles, perDay := map[int64]int{}, map[int64]int{}
 	for _, cells := range first {
@@ -346,75 +356,80 @@ func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64) error {
 	counted := c.capped(first, windowMS)
 	publisher, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)),
 		c.zones.Zones, counts.Settings{
-			Source: "page", Edition: 1, Epsilon: c.Settings.Epsilon, PerDay: c.PerDay,
+			Source: "page", Edition: 1, Epsilon: c.Settings.Epsilon, PerDay: max(1, c.PerDay),
 		})
 	if err != nil {
 		return errOther(err.Error())
 	}
 	c.HalfWidth = publisher.HalfWidth()
-	if c.NoEstimate != "" {
-		for _, start := range slices.Sorted(maps.Keys(truth)) {
-			c.windows = append(c.windows, crowdOf{window: window{&follow.Window{
-				StartMS: start, EndMS: start + windowMS, Vehicles: vehicles[start],
-			}, c.zones}})
-		}
-	}
-	for i := range c.windows {
-		w := &c.windows[i]
-		day := counts.Date(w.StartMS / dayMS)
-		p, err := publisher.Publish(counts.Window{StartMS: w.StartMS, EndMS: w.EndMS, Day: day},
-			counted[w.StartMS], nil)
+	for _, start := range slices.Sorted(maps.Keys(truth)) {
+		w := crowdOf{Span: Span{start, start + windowMS, vehicles[start]}, truth: truth[start]}
+		p, err := publisher.Publish(counts.Window{
+			StartMS: w.StartMS, EndMS: w.EndMS, Day: counts.Date(start / dayMS),
+		}, counted[start], nil)
 		if err != nil {
 			return err
 		}
-		w.truth, w.counted = truth[w.StartMS], p.Estimates
+		w.counted = p.Estimates
+		c.index[start] = len(c.windows)
+		c.windows = append(c.windows, w)
 	}
 	return nil
 }
 
 // off is how far an estimate is from the truth; NaN: there is none.
-func (w *crowdOf) off(estimate []float64) number {
+func (c *crowd) off(truth, estimate []float64) number {
 	if estimate == nil {
 		return number(math.NaN())
 	}
-	n := len(w.truth)
-	if w.zones.squares != nil {
+	n := len(truth)
+	if c.zones.squares != nil {
 		n-- // elsewhere, where nobody is
 	}
-	return number(counts.Variation(estimate[:n], w.truth[:n]))
+	return number(counts.Variation(estimate[:n], truth[:n]))
 }
 
 // span says how far the estimates of a window are off.
-func (w *crowdOf) offs() CrowdSpan {
-	return CrowdSpan{
-		Span:       w.span(),
-		CountedOff: w.off(w.counted), PosteriorOff: w.off(w.Posterior),
+func (c *crowd) span(w *crowdOf) CrowdSpan {
+	span := CrowdSpan{w.Span, c.off(w.truth, w.counted), number(math.NaN())}
+	if c.Done == c.Total {
+		span.PosteriorOff = c.off(w.truth, w.posterior)
 	}
+	return span
 }
 
-// spans are all windows.
-func (c *crowd) spans() *Crowds {
-	all := c.Crowds
-	all.Windows = []CrowdSpan{}
-	for i := range c.windows {
-		all.Windows = append(all.Windows, c.windows[i].offs())
-	}
-	return &all
-}
-
-// at returns the window that starts at a time.
-func (c *crowd) at(startMS int64) (*Crowd, error) {
-	for i := range c.windows {
-		if w := &c.windows[i]; w.StartMS == startMS {
-			most := slices.Max(slices.Concat(w.truth, w.counted, w.Posterior))
-			field := func(numbers []float64) *Field {
-				return fieldOfZones(c.zones, numbers, most)
-			}
-			return &Crowd{
-				CrowdSpan: w.offs(), ZoneKM: c.zones.sideKM(), Posterior: field(w.Posterior),
-				Truth: field(w.truth), Counted: field(w.counted),
-			}, nil
+// part returns all windows, after the records of more vehicles are made: those of all, or with a
+// time as many as that allows.
+func (c *crowd) part(ctx context.Context, within time.Duration) (part *Crowds, err error) {
+	err = c.grow(ctx, &c.Done, c.Total, within, c.next, func() {
+		all := c.Crowds
+		if c.Done == c.Total && c.Total > 0 {
+			all.Spent = number(c.made / float64(len(c.users)))
 		}
+		all.Windows = []CrowdSpan{}
+		for i := range c.windows {
+			all.Windows = append(all.Windows, c.span(&c.windows[i]))
+		}
+		part = &all
+	})
+	return part, err
+}
+
+// at returns the window that starts at a time, with the records that are made.
+func (c *crowd) at(ctx context.Context, startMS int64) (*Crowd, error) {
+	if err := c.take(ctx); err != nil {
+		return nil, err
 	}
-	return nil, errOther("no window of the fleet starts at that time")
+	defer c.leave()
+	i, known := c.index[startMS]
+	if !known {
+		return nil, errOther("no window of the fleet starts at that time")
+	}
+	w := &c.windows[i]
+	most := slices.Max(slices.Concat(w.truth, w.counted, w.posterior))
+	field := func(numbers []float64) *Field { return fieldOfZones(c.zones, numbers, most) }
+	return &Crowd{
+		CrowdSpan: c.span(w), ZoneKM: c.zones.sideKM(), Posterior: field(w.posterior),
+		Truth: field(w.truth), Counted: field(w.counted),
+	}, nil
 }

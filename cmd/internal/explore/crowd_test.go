@@ -10,10 +10,21 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
 )
 
-func fleetsOf(truth *Truth, o Outline) *crowdsOf {
-	return &crowdsOf{newComputing[fleetOf, *crowd](truth, keptCrowds), o}
+// whole returns a fleet whose records are all made.
+func whole(t *testing.T, k *crowdsOf, s Settings) (*crowd, *Crowds) {
+	t.Helper()
+	c, err := k.crowd(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.part(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, all
 }
 
 // TestFleet: the windows of all users have the truth beside two estimates, and each sums to the
@@ -21,30 +32,30 @@ func fleetsOf(truth *Truth, o Outline) *crowdsOf {
 func TestFleet(t *testing.T) {
 	truth := sampleTruth(t)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
-	k := fleetsOf(truth, nil)
-	c, err := k.crowds(t.Context(), s, false)
+	k := newCrowds(truth, nil)
+	c, err := k.crowd(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := k.crowds(t.Context(), s, false)
-	if err != nil || again != c {
-		t.Errorf("the same fleet was computed twice: %v", err)
+	early, err := c.part(t.Context(), time.Nanosecond)
+	if err != nil || early.Done != 1 || early.Total < 400 || len(early.Windows) != 4 ||
+		!math.IsNaN(float64(early.Windows[2].PosteriorOff)) ||
+		!math.IsNaN(float64(early.Spent)) || math.IsNaN(float64(early.Windows[2].CountedOff)) {
+		t.Errorf("after the first records: %+v, %v", early, err)
 	}
-	if !c.Simulated || c.PerDay != 4 ||
-		math.Abs(float64(c.Spent)-4*10) > 1e-6 {
-		t.Errorf("the fleet: %+v", c.Crowds)
+	again, all := whole(t, k, s)
+	if again != c {
+		t.Error("the same fleet was computed twice")
 	}
-	quick, err := k.crowds(t.Context(), s, true)
-	if err != nil || quick.NoEstimate == "" || len(quick.windows) != len(c.windows) ||
-		!slices.Equal(quick.windows[2].counted, c.windows[2].counted) {
-		t.Errorf("counts alone: %+v, %v", quick, err)
+	if !all.Simulated || all.PerDay != 4 || math.Abs(float64(all.Spent)-4*10) > 1e-6 {
+		t.Errorf("the fleet: %+v", all)
 	}
 	if side := c.zones.sideKM(); math.Abs(side-.75) > 1e-9 { // of 1 km there would be 54 zones
 		t.Errorf("zones of the buses' map are %g km", side)
 	}
 	records, counted, seen := 0., 0., 0
-	for i, w := range c.spans().Windows {
-		one, err := c.at(w.StartMS)
+	for i, w := range all.Windows {
+		one, err := c.at(t.Context(), w.StartMS)
 		if err != nil || one.CrowdSpan != w || w.EndMS-w.StartMS != crowdWindow.Milliseconds() {
 			t.Fatalf("window %d: %v, %+v", i, err, w)
 		}
@@ -72,8 +83,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetCountsTheFirst: a vehicle counts in the zone of its first report in a window, with and
-// without an estimate.
+// TestFleetCountsTheFirst: a vehicle counts in the zone of its first report in a window, and its
+// posterior is that of this report.
 func TestFleetCountsTheFirst(t *testing.T) {
 	truth := newTruth(sampleTruth(t).model)
 	fix, g := sampleTruth(t).users[0].Fixes[0], sampleTruth(t).model.Grid
@@ -85,15 +96,16 @@ func TestFleetCountsTheFirst(t *testing.T) {
 		u.Fixes = append(u.Fixes, fix)
 	}
 	truth.users = []User{u}
-	k := fleetsOf(truth, nil)
-	for _, quick := range []bool{true, false} {
-		c, err := k.crowds(t.Context(), DefaultSettings(), quick)
-		if err != nil || len(c.windows) != 1 {
-			t.Fatalf("%d windows, %v", len(c.windows), err)
-		}
-		if zone := c.zones.cells[0]; c.windows[0].truth[zone] != 1 {
-			t.Errorf("quick %v: the vehicle is not where it reported first", quick)
-		}
+	s := DefaultSettings()
+	s.Epsilon = 20
+	c, _ := whole(t, newCrowds(truth, nil), s)
+	if len(c.windows) != 1 {
+		t.Fatalf("%d windows", len(c.windows))
+	}
+	zone := c.zones.cells[0]
+	if w := &c.windows[0]; w.truth[zone] != 1 || w.posterior[zone] < .9 {
+		t.Errorf("the vehicle is not where it reported first: %g in truth, %g by its record",
+			w.truth[zone], w.posterior[zone])
 	}
 }
 
@@ -122,17 +134,13 @@ func TestFleetZones(t *testing.T) {
 func TestTooLargeFleet(t *testing.T) {
 	large := newTruth(sampleTruth(t).model)
 	fix := sampleTruth(t).users[0].Fixes[0]
-	u := User{Name: "a"}
-	for range crowdWork/large.model.Grid.Cells() + 1 {
-		u.Fixes = append(u.Fixes, fix)
+	fixes := slices.Repeat([]schemas.Raw{fix}, crowdWork/large.model.Grid.Cells()+1)
+	large.users = []User{{Name: "a", Fixes: fixes}}
+	c, _ := whole(t, newCrowds(large, nil), DefaultSettings())
+	if !strings.Contains(c.NoEstimate, "too many records") || len(c.windows) != 1 {
+		t.Fatalf("too many traces: %+v", c)
 	}
-	large.users = []User{u}
-	k := fleetsOf(large, nil)
-	c, err := k.crowds(t.Context(), DefaultSettings(), false)
-	if err != nil || !strings.Contains(c.NoEstimate, "too many records") || len(c.windows) != 1 {
-		t.Fatalf("too many traces: %+v, %v", c, err)
-	}
-	one, err := c.at(c.windows[0].StartMS)
+	one, err := c.at(t.Context(), c.windows[0].StartMS)
 	if err != nil || one.Vehicles != 1 || one.Truth.Blocks != 1 || one.Posterior.Blocks != 0 ||
 		!math.IsNaN(float64(one.PosteriorOff)) || math.IsNaN(float64(one.CountedOff)) {
 		t.Errorf("the window: %+v, %v", one, err)
@@ -154,26 +162,23 @@ func TestFleetAreas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := fleetsOf(sampleTruth(t), o).crowds(t.Context(), DefaultSettings(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, _ := whole(t, newCrowds(sampleTruth(t), o), DefaultSettings())
 		return c
 	}
 	c := fleet(area("west", west), area("east", east), area("", east))
 	w := c.windows[0]
 	if !strings.Contains(c.Zones, "2 named areas") || len(w.truth) != 3 ||
-		len(w.counted) != 3 || len(w.Posterior) != 3 ||
+		len(w.counted) != 3 || len(w.posterior) != 3 ||
 		w.truth[0]+w.truth[1] != float64(w.Vehicles) || w.truth[0] == 0 || w.truth[2] != 0 {
 		t.Errorf("two areas and the rest: %+v, %v of %d vehicles", c.Crowds, w.truth, w.Vehicles)
 	}
 	for i := range 2 { // a noise of a few vehicles
-		if math.Abs(w.counted[i]-w.truth[i]) > 60 || math.Abs(w.Posterior[i]-w.truth[i]) > 300 {
+		if math.Abs(w.counted[i]-w.truth[i]) > 60 || math.Abs(w.posterior[i]-w.truth[i]) > 300 {
 			t.Errorf("area %d: %v counted, %v by posteriors, %v in truth", i, w.counted,
-				w.Posterior, w.truth)
+				w.posterior, w.truth)
 		}
 	}
-	one, err := c.at(w.StartMS)
+	one, err := c.at(t.Context(), w.StartMS)
 	g := c.zones.on
 	if err != nil || one.ZoneKM != g.CellKM() || one.Truth.Blocks != g.Cells() {
 		t.Errorf("the window: %v, %g km, %d blocks", err, one.ZoneKM, one.Truth.Blocks)

@@ -27,7 +27,7 @@ type api struct {
 	truth  *Truth  // nil: there is no secret side
 	public *Public // nil: there is no public side
 	pasts  pasts
-	fleets crowdsOf
+	fleets *crowdsOf
 	log    *slog.Logger
 }
 
@@ -42,9 +42,11 @@ func handler(o Options) http.Handler {
 	a := &api{
 		truth: o.Truth, public: o.Public, log: o.Logger,
 		pasts:  pasts{least: 2, most: 4},
-		fleets: crowdsOf{newComputing[fleetOf, *crowd](o.Truth, keptCrowds), o.Outline},
+		fleets: newCrowds(o.Truth, o.Outline),
 	}
-	mux.HandleFunc("/api/about", a.about)
+	mux.HandleFunc("/api/about", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, aboutOf(o))
+	})
 	if o.Truth != nil {
 		mux.HandleFunc("/api/map", a.mapOf(o.Truth.model))
 		mux.HandleFunc("/api/users", answers(a, a.users))
@@ -82,16 +84,23 @@ type About struct {
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
 
+	Ratio    float64  `json:"ratio"`  // width of the map through its height
 	StepS    float64  `json:"step_s"` // of the model, seconds
+	User     string   `json:"user"`   // that is looked at first: the one that moves most
 	Defaults Settings `json:"defaults"`
 }
 
-func (a *api) about(w http.ResponseWriter, _ *http.Request) {
-	about := About{Truth: a.truth != nil, Public: a.public != nil, Defaults: DefaultSettings()}
-	if a.truth != nil {
-		about.Sample, about.StepS = a.truth.sample, a.truth.model.Step.Seconds()
+func aboutOf(o Options) About {
+	g := o.maps()[0]
+	about := About{
+		Truth: o.Truth != nil, Public: o.Public != nil,
+		Ratio: float64(g.Width()) / float64(g.Height()),
 	}
-	write(w, about)
+	if t := o.Truth; t != nil {
+		about.Sample, about.User, about.StepS = t.sample, t.moving(), t.model.Step.Seconds()
+		about.Defaults = opening(o.Release, t.model.Step)
+	}
+	return about
 }
 
 // Map is the map of a model, and how popular its cells are.
@@ -234,20 +243,25 @@ func (a *api) step(ctx context.Context, query url.Values, s Settings) (any, erro
 	return dissect(ctx, a.truth, c, i, shown)
 }
 
-// fleet answers with all windows, or with the one that starts at a time.
+// fleet answers with all windows, or with the one that starts at a time, as far as their records
+// are made.
 func (a *api) fleet(ctx context.Context, query url.Values, s Settings) (any, error) {
-	c, err := a.fleets.crowds(ctx, s, query.Get("quick") != "")
+	c, err := a.fleets.crowd(s)
+	if err != nil {
+		return nil, err
+	}
+	_, within, err := partOf(query)
 	if err != nil {
 		return nil, err
 	}
 	if query.Get("start_ms") == "" {
-		return c.spans(), nil
+		return c.part(ctx, within)
 	}
 	start, err := count(query, "start_ms", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	return c.at(int64(start))
+	return c.at(ctx, int64(start))
 }
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {

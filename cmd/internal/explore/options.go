@@ -3,6 +3,8 @@ package explore
 import (
 	"log/slog"
 	"time"
+
+	"github.com/geodither/geodither/mechanism"
 )
 
 // An answer is computed within answerTime. What took longer than writeTime could not be sent any
@@ -23,6 +25,8 @@ type Options struct {
 	Truth *Truth
 	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
 	Public *Public
+	// Release is what the secret side opens with; a zero value: a plan of Σε = 20 a day.
+	Release mechanism.Options
 	// Outline is drawn below the maps; nil: the secret side of the sample has its streets.
 	Outline Outline
 	Logger  *slog.Logger

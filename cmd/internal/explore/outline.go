@@ -232,6 +232,10 @@ func (o Outline) on(g *grid.Grid) []Line {
 // districts, to about 300 m.
 func routesOf(buses []User) Outline {
 	o := Outline{
+		{name: "Kirkdale", line: [][2]float64{{-2.980, 53.433}}},
+		{name: "Kensington", line: [][2]float64{{-2.948, 53.412}}},
+		{name: "Tuebrook", line: [][2]float64{{-2.933, 53.424}}},
+		{name: "West Derby", line: [][2]float64{{-2.908, 53.434}}},
 		{name: "Lime Street", line: [][2]float64{{-2.978, 53.407}}},
 		{name: "Everton", line: [][2]float64{{-2.963, 53.426}}},
 		{name: "Anfield", line: [][2]float64{{-2.961, 53.431}}},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/mechanism"
 )
 
 // ask answers a request of the API.
@@ -70,8 +72,10 @@ func TestAnswers(t *testing.T) {
 	ask(t, h, "/api/users?q=BUS-47", &users)
 	ask(t, h, "/api/course?user="+bus+"&mechanism=lattice&epsilon=2&delta=.3", &c)
 	ask(t, h, "/api/step?user="+bus+"&fix=20", &a)
-	if about.Defaults != DefaultSettings() {
-		t.Errorf("the page begins with %+v", about.Defaults)
+	if want := opening(mechanism.Options{}, 30*time.Second); about.Defaults != want ||
+		want.Epsilon != 6.6 || want.Interval != 80 || want.Budget != 20 ||
+		about.User != "bus-4733" {
+		t.Errorf("the page begins with %+v", about)
 	}
 	if !about.Sample || about.StepS != 30 {
 		t.Errorf("about: %+v", about)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
@@ -24,9 +25,26 @@ type Settings struct {
 	Seed      uint64  `json:"seed"`     // of the noise, which is not private
 }
 
-// DefaultSettings are what a page begins with.
+// DefaultSettings are what a request has that names none.
 func DefaultSettings() Settings {
 	return Settings{Mechanism: law.Codebook, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1}
+}
+
+// opening are the settings that a page opens with: those of a release, or without any a plan for a
+// day.
+func opening(release mechanism.Options, step time.Duration) Settings {
+	s := DefaultSettings()
+	if release.Mechanism == "" {
+		s.Epsilon, s.Budget = fleet.PlanEpsilon, fleet.PlanBudget
+		s.Interval = max(1, int((fleet.PlanInterval+step-1)/step))
+		return s
+	}
+	s.Mechanism, s.Epsilon, s.Delta = release.Mechanism, release.Epsilon, release.Delta
+	s.Interval = max(1, release.ReleaseInterval)
+	if release.Budget.WindowSteps == dayIn(step) {
+		s.Budget = release.Budget.Epsilon
+	}
+	return s
 }
 
 // options returns the options of releases in steps of a length: those of "sanitize".
@@ -60,8 +78,7 @@ type errOther string
 
 func (e errOther) Error() string { return string(e) }
 
-// parseSettings reads the knobs of a request. What it does not name is as at the page's beginning.
-// The error is for the person at the page.
+// parseSettings reads the knobs of a request. The error is for the person at the page.
 func parseSettings(query url.Values) (Settings, error) {
 	s := DefaultSettings()
 	s.Mechanism = cmp.Or(query.Get("mechanism"), s.Mechanism)

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -99,6 +100,23 @@ func (t *Truth) sorted() *Truth {
 		t.byName[t.users[i].Name] = i
 	}
 	return t
+}
+
+// moving is the user who changed the cell most often.
+func (t *Truth) moving() string {
+	name, most := "", -1
+	for _, u := range t.users {
+		moves, last := 0, grid.Cell(-1)
+		for _, fix := range u.Fixes {
+			if cell := t.model.Grid.Locate(fix.Latitude, fix.Longitude); cell != last {
+				moves, last = moves+1, cell
+			}
+		}
+		if moves > most {
+			name, most = u.Name, moves
+		}
+	}
+	return name
 }
 
 // run starts a course of a user who is released under settings, by the code of "sanitize" and with

@@ -26,6 +26,14 @@ const (
 	SampleStep  = 30 * time.Second
 )
 
+// The plan that "geodither tune" chooses for the sample at a Σε of 20 a day: three releases, so far
+// apart.
+const (
+	PlanEpsilon  = 6.6
+	PlanBudget   = 20.
+	PlanInterval = 40 * time.Minute
+)
+
 // SampleBox is the part of Liverpool that the sample's model covers.
 func SampleBox() grid.Box { return grid.Box{South: 53.40, West: -2.99, North: 53.47, East: -2.89} }
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Tests the page in a real browser: builds it again and compares it with what is committed, starts
 # geodither explore, and drives Chromium through every view. With SHOTS=FOLDER pictures of the views
-# are written there. With MEASURE=1 it measures a map of a million cells with 10,000 users instead,
-# and prints a report; that takes some minutes and 4 GB of memory. Needs npm; Chromium is installed
-# if it is missing and there is apt-get.
+# are written there, and with PICTURES=1 those of the README into .github. ONLY=PATTERN runs the
+# tests with such names. With MEASURE=1 it measures a map of a million cells with 10,000 users
+# instead, and prints a report; that takes some minutes and 4 GB of memory. Needs npm; Chromium is
+# installed if it is missing and there is apt-get.
 set -eu
 page=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$page/../../../.." && pwd)
@@ -25,4 +26,5 @@ if [ -n "${MEASURE:-}" ]; then
 	CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node "$root/bin/page/measure.mjs" "$dir"
 	exit
 fi
-CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node --test --test-reporter=spec "$root/bin/page/page.test.mjs"
+CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node --test --test-reporter=spec ${ONLY:+--test-name-pattern="$ONLY"} \
+	"$root/bin/page/page.test.mjs"

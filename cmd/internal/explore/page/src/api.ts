@@ -14,7 +14,9 @@ export interface Settings {
 // About says which sides a page has, and whether it shows the sample.
 export interface About {
   truth: boolean; public: boolean; sample: boolean;
+  ratio: number; // width of the map through its height
   step_s: number;
+  user: string; // that is looked at first
   defaults: Settings;
 }
 
@@ -96,6 +98,7 @@ export interface Crowds {
   settings: Settings;
   simulated: boolean;
   windows: CrowdSpan[];
+  done: number; total: number; // parts of the vehicles whose records are made
   spent: number | null;
   per_day: number;
   half_width: number;

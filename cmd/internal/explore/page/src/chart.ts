@@ -39,7 +39,7 @@ export function element(name: string, attributes: Record<string, string | number
 // draw returns the chart as an element.
 export function draw(chart: Chart): SVGElement {
   // As wide as it is shown, so that its words keep their size on a phone.
-  const width = Math.min(chart.width, Math.max(320, document.documentElement.clientWidth - 60));
+  const width = Math.min(chart.width, Math.max(280, document.documentElement.clientWidth - 60));
   const { height } = chart;
   const svg = element("svg", {
     viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": chart.label,

@@ -9,7 +9,7 @@ import { zoomer } from "./stepview";
 type Of = "truth" | "counted" | "posterior";
 
 const pictures: { of: Of; title: string; says: string; colour: string }[] = [
-  { of: "truth", title: "The truth (only you see it)", colour: "truth", says: "Where each vehicle last reported." },
+  { of: "truth", title: "Truth (only you see it)", colour: "truth", says: "Where each vehicle first reported in the window." },
   { of: "counted", title: "Counts with noise", colour: "release", says: "Counted on the trusted side, with noise." },
   { of: "posterior", title: "Sum of posteriors", colour: "posterior", says: "By anybody who has all sanitized records." },
 ];
@@ -41,13 +41,12 @@ export class FleetView {
       return { ...p, view: new MapView(canvas, camera), note: make("p", { class: "note", hidden: "" }), scale: make("p", { class: `scale ${p.of}` }) };
     });
     this.maps = this.pictures.map(({ view }) => view);
-    this.element = make("div", {}, make("div", { class: "two" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
-      make("figure", { class: "picture half" },
+    this.element = make("div", {}, make("div", { class: "three" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
+      make("figure", { class: `picture half ${of}` },
         make("figcaption", { title: says }, make("span", { class: of === "truth" ? "corner secret" : "corner" }, title), scale),
-        view.canvas, note, i === Math.min(1, this.pictures.length - 1) ? zoomer(view) : null))));
-    this.beside = make("div", { class: "stack" },
-      make("section", { class: "card" }, this.says),
+        view.canvas, note, i === this.pictures.length - 1 ? zoomer(view) : null))),
       make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table));
+    this.beside = make("div", { class: "stack" }, make("section", { class: "card" }, this.says));
   }
 
   // chosen is the window to look at. If nobody chose it is the last one, of traces with the most vehicles.
@@ -68,15 +67,17 @@ export class FleetView {
 
   private release(state: State): void {
     const s = { ...state.settings };
-    const fetch = async (signal: AbortSignal, quick: boolean) => {
-      const [map, crowds] = await Promise.all([state.map(signal), state.crowds(s, quick, signal)]);
+    const fetch = async (signal: AbortSignal) => {
+      const [map, crowds] = await Promise.all([state.map(signal), state.crowds(s, signal)]);
       const chosen = this.chosen(crowds.windows);
-      return { map, crowds, crowd: chosen ? await state.crowds<Crowd>(s, quick, signal, { start_ms: chosen.start_ms }) : null };
+      return { map, crowds, crowd: chosen ? await state.crowds<Crowd>(s, signal, { start_ms: chosen.start_ms }) : null };
     };
     const whole = async (signal: AbortSignal) => {
-      const first = await fetch(signal, true);
-      if (!signal.aborted) this.render(first.map, first.crowds, first.crowd);
-      return fetch(signal, false);
+      for (;;) {
+        const now = await fetch(signal);
+        if (now.crowds.done === now.crowds.total) return now;
+        if (!signal.aborted) this.render(now.map, now.crowds, now.crowd);
+      }
     };
     void this.latest.run(whole, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
   }
@@ -87,21 +88,24 @@ export class FleetView {
   }
 
   private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
+    const truth = this.state?.truth ?? false;
+    this.element.querySelector<HTMLElement>(".picture.truth")?.toggleAttribute("hidden", !truth);
+    const [done, total] = "total" in crowds ? [crowds.done, crowds.total] : [0, 0];
+    const waits = crowds.no_estimate || (done < total ? `The records are being made: ${Math.floor(100 * done / total)} %` : "");
     for (const { of, colour, view, note, scale } of this.pictures) {
       view.show(map, { name: "", scene: (pen) => pen.field(crowd && crowd[of], colour, "root", 0.95, crowd?.zone_km) });
-      const lacks = crowds.no_estimate !== "" && of === "posterior";
-      note.hidden = !lacks;
-      note.textContent = crowds.no_estimate;
+      note.hidden = waits === "" || of !== "posterior";
+      note.textContent = waits;
       scale.textContent = `0 to ${Math.round(crowd?.posterior.max ?? 1)} a zone`;
     }
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
-    const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
+    const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds && truth
       ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.posterior_off)]]
       : [["vehicles", (w) => String(w.vehicles)]];
     const span = (crowds.windows.at(-1)?.end_ms ?? 0) - (crowds.windows[0]?.start_ms ?? 0);
-    const listed = JSON.stringify([crowds.windows, crowd?.start_ms]);
+    const listed = JSON.stringify([crowds.windows, crowd?.start_ms, truth]);
     if (this.listed !== listed) this.table.replaceChildren(make("table", { class: "small" },
-      make("caption", {}, "settings" in crowds ? "How far off each is, by window" : "Windows"),
+      make("caption", {}, "settings" in crowds && truth ? "How far off each is, by window" : "Windows"),
       make("thead", {}, make("tr", {}, ...["UTC", ...columns.map(([name]) => name)].map((h) => make("th", { scope: "col" }, h)))),
       make("tbody", {}, ...crowds.windows.map((w) => {
         const now = w.start_ms === crowd?.start_ms;
@@ -125,15 +129,15 @@ export class FleetView {
       return;
     }
     this.tiles.replaceChildren(
-      fact("Counts are off", off(crowd.counted_off), "the share of the vehicles that would have to be in another zone"),
-      fact("Records are off", off(crowd.posterior_off), "the same, for the sum of posteriors"),
+      ...(truth ? [fact("Counts are off", off(crowd.counted_off), "the share of the vehicles that would have to be in another zone"),
+        fact("Records are off", off(crowd.posterior_off), "the same, for the sum of posteriors")] : []),
       fact("ε of the counts", `${sum(crowds.settings.epsilon)} a day`, "for everything that a vehicle does in a day"),
       fact("Σε of the records", crowds.spent === null ? "…" : sum(crowds.spent), "of a vehicle, in all these windows, on average"),
       fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
     this.says.replaceChildren(
-      make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses. In each window they move by the model of the buses and report once" : "vehicles"}.* ` +
-        `*Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day. ${crowds.zones}` +
-        (crowd.posterior_off === null ? "" : ` A sum of posteriors from the records of single vehicles misplaces ${percent(crowd.posterior_off)}.`))),
+      make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses. In each window they move by the model of the buses and report once" : "vehicles"}.* ${crowds.zones}` +
+        (!truth ? "" : ` *Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day.` +
+          (crowd.posterior_off === null ? "" : ` A sum of posteriors from the records of single vehicles misplaces ${percent(crowd.posterior_off)}.`)))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
         "A zone with few vehicles tells about single people: do not publish such a zone alone."));
   }

@@ -28,7 +28,7 @@ async function point(user: string, s: Settings): Promise<Point> {
 // somebody picks.
 export async function frontier(course: Course, s: Settings, cells: number, take: (epsilon: number) => void): Promise<HTMLElement | null> {
   if (cells > mostCells || course.total > mostReports) return null;
-  const all = [...new Set([...epsilons, s.epsilon])].sort((a, b) => a - b);
+  const all = [...epsilons.filter((x) => Math.abs(Math.log(x / s.epsilon)) > 0.4), s.epsilon].sort((a, b) => a - b);
   const points = await Promise.all(all.map((epsilon) => {
     const key = JSON.stringify([course.user, { ...s, epsilon }]);
     const one = kept.get(key) ?? point(course.user, { ...s, epsilon });

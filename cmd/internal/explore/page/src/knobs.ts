@@ -6,8 +6,8 @@ import { State } from "./state";
 import { mechanisms } from "./words";
 
 // scale of the slider of ε: its positions are equal factors.
-const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 10, 15, 20];
-const intervals = [1, 2, 4, 10, 20, 40, 120, 360, 720];
+const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6.6, 8, 10, 15, 20];
+const intervals = [1, 2, 4, 10, 20, 40, 80, 120, 360, 720];
 
 // named says settings in a few words.
 export function named(s: Settings): string {
@@ -20,7 +20,7 @@ export function named(s: Settings): string {
 // Panel has the knobs: those of settings A, or of B where the picture is split.
 export class Panel {
   readonly element = make("section", { class: "card", "aria-label": "Knobs" });
-  readonly below = make("div"); // what each ε costs
+  readonly below = make("div", { class: "price" }); // what each ε costs
 
   constructor(private readonly state: State, private readonly about: About) {}
 

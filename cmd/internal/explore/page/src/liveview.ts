@@ -64,13 +64,13 @@ export class LiveView {
       }, failed);
     };
     this.element =
-      make("div", { class: "stack" },
-        make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.says,
+      make("div", {},
+        make("figure", { class: "beside" }, make("div", { class: "picture" }, canvas, zoomer(this.map)), make("div", { class: "text" }, this.says,
           legend([
             { sign: "cross", colour: "estimate", text: "best guess of a vehicle" },
             { sign: "circle", colour: "estimate", text: "95 % of the belief about the chosen one" },
             { sign: "diamond", colour: "release", text: "its last draw" },
-          ])));
+          ]))));
     this.beside =
       make("div", { class: "stack" },
         this.trouble,
@@ -87,7 +87,10 @@ export class LiveView {
     this.info ??= await ask<MapInfo>("live/map");
     const known = this.live;
     this.take(await ask<Live>("live", known ? { start: known.start, since: known.records } : {}), known);
-    if (!this.rows.has(this.chosen)) this.chosen = this.live!.vehicles.user[0] ?? "";
+    if (!this.rows.has(this.chosen)) {
+      const { user, time_ms } = this.live!.vehicles; // the one that reported last
+      this.chosen = user[time_ms.indexOf(Math.max(...time_ms))] ?? "";
+    }
     this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
     this.user.show(this.chosen);
     this.render();

@@ -97,7 +97,7 @@ export function percent(p: number): string {
   if (x === 0) return "0 %";
   if (x > 0 && x < 0.01) return "less than 0.01 %";
   if (x > 99.9 && x < 100) return "more than 99.9 %";
-  return `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)} %`;
+  return `${x >= 99 ? x.toFixed(1) : x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)} %`;
 }
 
 // raised writes the factor e^x.
@@ -131,7 +131,7 @@ export function during(seconds: number): string {
 
 // tall is how high a picture may be of which so many stand beside a map.
 export function tall(number: number): number {
-  return Math.max(190, Math.min(640, innerHeight - 236) / number - 46);
+  return Math.max(140, Math.min(640, innerHeight - 350) / number - 46);
 }
 
 // likelier is the probability that somebody gives a place after odds of 1 : 1 changed by e^x.

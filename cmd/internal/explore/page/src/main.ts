@@ -5,9 +5,9 @@ import { DayView } from "./dayview";
 import { FleetView } from "./fleetview";
 import { frontier } from "./frontier";
 import { Panel } from "./knobs";
-import { button, clock, get, make } from "./look";
+import { button, clock, get, make, nearest } from "./look";
 import { LiveView } from "./liveview";
-import { Camera, MapView, outlined } from "./map";
+import { Camera, MapView, outlined, proportion } from "./map";
 import { Picker } from "./picker";
 import { most, State } from "./state";
 import { StepView } from "./stepview";
@@ -53,6 +53,8 @@ class Page {
   private readonly question = make("h2", { class: "question" });
   private readonly panel: Panel | null;
   private readonly knobs = make("div", { class: "stack turn" }); // and what can be saved
+  private readonly truth = make("input", { type: "checkbox", id: "show-truth" });
+  private readonly side = make("span", { id: "side" });
   private priced = ""; // for which the cost of each ε is shown
 
   constructor(private readonly state: State | null) {
@@ -74,8 +76,7 @@ class Page {
 
   async start(): Promise<void> {
     const main = make("div", { class: "stack pictures" });
-    const aside = make("div", { class: "stack" }, this.question);
-    get("main").append(main, aside);
+    const aside = make("div", { class: "stack aside" }, this.question);
     aside.append(...this.views.flatMap((v) => v.facts ?? []));
     if (this.state) {
       await this.read();
@@ -88,7 +89,13 @@ class Page {
       main.append(this.bar);
       this.knobs.append(this.panel!.element, taker(() => this.now, this.state));
       aside.append(this.knobs);
+      this.truth.addEventListener("change", () => {
+        this.state!.truth = this.truth.checked;
+        this.state!.changed();
+        this.open(this.now);
+      });
     }
+    get("badge").append(this.truth, this.side);
     const tabs = get("tabs");
     for (const view of this.views) {
       const tab = button({ role: "tab", id: `tab-${view.id}`, "aria-controls": view.id }, view.title, () => this.open(view));
@@ -101,6 +108,7 @@ class Page {
       main.append(view.element);
       aside.append(view.beside);
     }
+    get("main").append(main, aside); // as a whole, so that nothing jumps
     get("beyond").addEventListener("click", () => this.open(this.views.find((v) => v.side !== this.now.side)!));
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("popstate", () => void this.back().catch(failed));
@@ -156,12 +164,14 @@ class Page {
     get("main").dataset["view"] = view.id;
     this.knobs.hidden = view.side !== secret;
     this.panel?.lay();
-    const side = get("side");
-    side.hidden = false;
-    side.textContent = view.side;
-    side.classList.toggle("public", view.side !== secret);
+    const truth = this.state?.truth ?? false;
+    this.truth.checked = truth;
+    this.truth.hidden = view.side !== secret;
+    this.side.textContent = view.side !== secret ? view.side : `Secret side: truth ${truth ? "shown" : "hidden"}`;
+    get("badge").hidden = false;
+    get("badge").classList.toggle("public", view.side !== secret || !truth);
     get("beyond").hidden = this.views.every((v) => v.side === view.side);
-    get("beyond").textContent = view.side === secret ? "See what is public" : "See the truth";
+    get("beyond").textContent = view.side === secret ? "What is public" : "The truth beside";
     this.follow();
     view.update();
     void this.price().catch(() => null);
@@ -176,8 +186,9 @@ class Page {
   // price shows what other ε would give, once for each vehicle and setting.
   private async price(): Promise<void> {
     const state = this.state;
-    if (!state || this.now.side !== secret) return;
+    if (!state || this.now.side !== secret || !this.now.track) return;
     const s = { ...state.turned };
+    this.panel!.below.hidden = !state.truth;
     const key = JSON.stringify([state.user, s]);
     if (this.priced === key) return;
     this.priced = key;
@@ -262,12 +273,18 @@ class Page {
     state.tell(chosen);
     const user = chosen.get("user") ?? "";
     const { names } = await state.findUsers("");
-    const first = names.includes(opening.user) ? opening.user : names[0] ?? "";
+    const first = names.includes(state.about.user) ? state.about.user : names[0] ?? "";
     const known = user ? (await state.findUsers(user)).names[0] === user : false;
     await state.choose(known ? user : first);
     const fix = Number(chosen.get("fix") ?? NaN);
-    const start = opening.user === state.user ? opening.fix : Math.min(40, Math.floor(state.reports / 3));
-    state.fix = Math.max(0, Math.min(this.last(), Number.isInteger(fix) ? fix : start));
+    state.fix = Number.isInteger(fix) ? Math.max(0, Math.min(this.last(), fix)) : await this.release(state).catch(() => 0);
+  }
+
+  // release is the report with the release that is nearest to a third of what is computed so far.
+  private async release(state: State): Promise<number> {
+    const { kind } = await state.course(state.settings, 0);
+    const drawn = [...kind.keys()].filter((i) => kind[i] === "released");
+    return drawn.length ? drawn[nearest(drawn, kind.length / 3)]! : 0;
   }
 
   private stop(): void {
@@ -309,16 +326,18 @@ class Page {
   }
 }
 
-// opening is where a page begins that shows the sample: four other buses are on their way, and what is
-// published of this one is about 700 m off, for a while.
-const opening = { user: "bus-4720", fix: 189 };
-
-const [secret, open] = ["Secret side: shows the truth", "Public side: records only"];
+const [secret, open] = ["Secret side", "Public side: records only"];
 
 async function start(): Promise<void> {
   const about = await ask<About>("about");
   const state = about.truth ? new State(about) : null;
   const page = new Page(state);
+  document.documentElement.style.setProperty("--ratio", String(proportion(about.ratio)));
+  document.documentElement.dataset["shape"] = about.ratio < 1.2 ? "tall" : "wide";
+  if (about.public) { // what runs comes first
+    page.add("live", "One moment", "What does everybody see?", new LiveView(failed), false, open);
+    page.add("live-fleet", "The fleet", "Where are they all?", new FleetView(null, new Camera(), failed), false, open);
+  }
   if (state) {
     const [near, camera] = [new Camera(), new Camera()];
     page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed, () => page.turned()));
@@ -330,10 +349,6 @@ async function start(): Promise<void> {
         "information licensed under the Open Government Licence v3.0. The model is trained on the same traces, " +
         "so errors are smaller than on new ones.";
     }
-  }
-  if (about.public) {
-    page.add("live", "One moment", "What does everybody see?", new LiveView(failed), false, open);
-    page.add("live-fleet", "The fleet", "Where are they all?", new FleetView(null, new Camera(), failed), false, open);
   }
   for (const [there, question, side] of [
     [about.truth, "outline", secret], [about.public, "live/outline", open],

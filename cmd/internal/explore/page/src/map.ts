@@ -75,12 +75,7 @@ export class Camera {
 
   // scale is how many pixels a kilometre has on a canvas.
   scale(map: MapInfo, width: number, height: number): number {
-    return this.nearness * Math.min(Math.max(40, width - 68) / map.width, Math.max(40, height - 46) / map.height) / map.cell_km;
-  }
-
-  // middle is where on a canvas it looks at: beside the buttons, and above the scale.
-  middle(width: number, height: number): [x: number, y: number] {
-    return [width / 2 - 22, height / 2 - 11];
+    return this.nearness * Math.min(width / map.width, height / map.height) / map.cell_km;
   }
 
   changed(): void {
@@ -113,7 +108,7 @@ export class Pen {
   private readonly labels: [x: number, y: number, long: number][] = []; // that stand already
 
   at(p: Place): [number, number] {
-    const [x, y] = this.camera.middle(this.width, this.height);
+    const [x, y] = [this.width / 2, this.height / 2];
     return [x + (p.x - this.camera.x) * this.scale, y - (p.y - this.camera.y) * this.scale];
   }
 
@@ -132,7 +127,8 @@ export class Pen {
   outline(o: Outline): void {
     const all = this.from({ x: 0, y: 0 }, 1);
     this.on.shape(o.areas, { fill: "line", filled: 0.5 }, all);
-    this.on.shape(o.lines, { stroke: "soft", width: 1.2, opacity: 0.5 }, all);
+    this.on.shape(o.lines, { stroke: "street", width: 5, opacity: 0.35 }, all);
+    this.on.shape(o.lines, { stroke: "paper", width: 2 }, all);
   }
 
   // write writes all labels above all signs, and names of places where nothing stands in a corner.
@@ -204,6 +200,7 @@ export class Pen {
   private word(text: string, x: number, y: number, name: string, font: Font, middle: boolean): void {
     const long = wide(text, font);
     const inside = x > this.west && x < this.east; // and is whole then
+    y = Math.max(10, Math.min(this.height - 36, y)); // above the ruler
     x = Math.max(this.west + 4, Math.min(this.east - long - 4, middle ? x - long / 2 : x));
     if (!inside || this.labels.some(([l, t, w]) => Math.abs(t - y) < 14 && x < l + w && l < x + long)) return;
     this.labels.push([x, y, long]);
@@ -241,6 +238,11 @@ export function sketch(on: Surface, at: At, sign: Sign, r: number, name: string)
   on.shape(shape, hollow ? { stroke: name, width: 3 } : { fill: name }, at);
 }
 
+// proportion is the width through the height of a card that has a map.
+export function proportion(ratio: number): number {
+  return Math.max(0.6, Math.min(2.2, ratio));
+}
+
 // Half is what a picture shows, or a half of one that is split.
 export interface Half { name: string; scene: (pen: Pen) => void }
 
@@ -256,8 +258,8 @@ export class MapView {
   // closer is called when another part of a map should be fetched, which is too large to be sent
   // cell by cell; the part is as the server takes it.
   closer: ((view: string) => void) | null = null;
-  // opened is called when a map is seen for the first time, and when the whole of it is wanted.
-  opened: ((camera: Camera, whole: boolean) => void) | null = null;
+  // opened is called when a map is seen for the first time.
+  opened: ((camera: Camera) => void) | null = null;
   outline: Outline | null = null; // for orientation
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
@@ -284,22 +286,23 @@ export class MapView {
   // show shows a scene, or two of them beside each other.
   show(map: MapInfo, ...halves: Half[]): void {
     this.map = map;
+    this.canvas.style.setProperty("--ratio", String(proportion(map.width / map.height)));
     this.halves = halves;
     this.names.forEach((name, i) => (name.textContent = `${"AB"[i]}: ${halves[i]?.name.replaceAll(" = ", "\u00a0=\u00a0")}`));
     for (const part of [...this.names, this.edge]) part.hidden = halves.length < 2;
-    if (this.camera.fit(map)) this.opened?.(this.camera, false);
+    if (this.camera.fit(map)) this.opened?.(this.camera);
     if (!this.place.isConnected) this.say(MapView.town);
     this.redraw();
   }
 
   fit(): void {
-    if (this.map && this.camera.fit(this.map, true)) this.opened?.(this.camera, true);
+    if (this.map) this.camera.fit(this.map, true);
   }
 
   zoom(factor: number, x?: number, y?: number): void {
     const box = this.canvas.getBoundingClientRect();
     const c = this.camera;
-    const [east, south] = c.middle(box.width, box.height);
+    const [east, south] = [box.width / 2, box.height / 2];
     const [dx, dy] = [(x ?? east) - east, (y ?? south) - south];
     const before = this.scale;
     c.nearness = Math.min(1e4, Math.max(0.1, c.nearness * factor));
@@ -347,7 +350,7 @@ export class MapView {
   }
 
   private paint(on: Surface, { width, height }: DOMRect): void {
-    on.shape((path) => path.rect(0, 0, width, height), { fill: "paper" });
+    on.shape((path) => path.rect(0, 0, width + 1, height + 1), { fill: "paper" }); // a part of a pixel too
     const [map, at] = [this.map!, this.halves.length > 1 ? width * Number(this.edge.value) / 100 : width];
     for (const [i, { scene }] of this.halves.entries()) {
       const [from, to] = i ? [at, width] : [0, at];
@@ -357,7 +360,7 @@ export class MapView {
         if (this.outline) pen.outline(this.outline);
         pen.frame();
         scene(pen);
-        pen.write(this.outline?.names ?? []);
+        pen.write(width > 260 ? this.outline?.names ?? [] : []);
       });
       if (i) on.shape((path) => path.rect(at - 1, 0, 2, height), { fill: "ink" });
     }
@@ -402,8 +405,7 @@ export class MapView {
   // under is the place under the pointer.
   private under(e: PointerEvent): Place {
     const box = this.canvas.getBoundingClientRect();
-    const [x, y] = this.camera.middle(box.width, box.height);
-    return { x: this.camera.x + (e.offsetX - x) / this.scale, y: this.camera.y - (e.offsetY - y) / this.scale };
+    return { x: this.camera.x + (e.offsetX - box.width / 2) / this.scale, y: this.camera.y - (e.offsetY - box.height / 2) / this.scale };
   }
 
   private tell(p: Place): void {

@@ -2,8 +2,8 @@
 
 import { About, Anatomy, ask, Course, Crowds, MapInfo, Past, Rows, Settings, Users } from "./api";
 
-// multiples are the ε of the small pictures.
-const multiples = [0.5, 1, 2, 4];
+// multiples are the ε of the small pictures, times the chosen one.
+const multiples = [0.25, 0.5, 1, 2];
 
 // most is how many reports of a vehicle the page keeps.
 export const most = 200_000;
@@ -87,6 +87,7 @@ export class State {
   settings: Settings;
   other: Settings; // of the other half of a picture that is split
   shows = 1; // pictures: 2 are the halves of one, 4 stand beside each other
+  truth = true; // is shown
   turnB = false; // the knobs turn the other settings
   private readonly otherBegins: Settings; // what it is at the start
   reports = 1; // of the user
@@ -116,7 +117,7 @@ export class State {
 
   // four are the settings of the small pictures, if they are shown.
   get four(): Settings[] {
-    return this.shows === 4 ? multiples.map((epsilon) => ({ ...this.settings, epsilon })) : [];
+    return this.shows === 4 ? multiples.map((x) => ({ ...this.settings, epsilon: x * this.settings.epsilon })) : [];
   }
 
   // told are the settings that differ from those of the start, for the address.
@@ -129,6 +130,7 @@ export class State {
     };
     add("", this.settings, this.about.defaults);
     add("b.", this.other, this.otherBegins);
+    if (!this.truth) all["truth"] = "0";
     if (this.shows > 1) all["shows"] = String(this.shows);
     return all;
   }
@@ -145,6 +147,7 @@ export class State {
     take("", this.settings, this.about.defaults);
     take("b.", this.other, this.otherBegins);
     this.shows = [2, 4].find((n) => address.get("shows") === String(n)) ?? 1;
+    this.truth = address.get("truth") !== "0";
     this.turnB = this.turnB && this.shows === 2;
   }
 
@@ -239,9 +242,9 @@ export class State {
       new Growing<T>(question, { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
-  // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.
-  crowds<T = Crowds>(s: Settings, quick: boolean, signal: AbortSignal, window: { start_ms?: number } = {}): Promise<T> {
-    return this.fetched("fleet", { ...s, ...window, ...(quick ? { quick: 1 } : {}) }, signal);
+  // crowds has the windows of the fleet, or one of them, as far as their records are made.
+  crowds<T = Crowds>(s: Settings, signal: AbortSignal, window: { start_ms?: number } = {}): Promise<T> {
+    return ask<T>("fleet", { ...s, ...window, within_ms: 250 }, signal);
   }
 
   findUsers(text: string): Promise<Users> {
@@ -285,5 +288,6 @@ export class Latest {
   stop(): void {
     this.now?.abort();
     this.now = null;
+    this.fills?.().classList.remove("busy");
   }
 }

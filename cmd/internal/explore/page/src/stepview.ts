@@ -51,7 +51,7 @@ function sketchOf(a: Anatomy): Sketch | null {
 }
 
 // Shown says whether the truth is drawn, and whether words stand beside what is drawn.
-export interface Shown { truth: boolean; unnamed?: boolean }
+interface Shown { truth: boolean; unnamed?: boolean }
 
 // paint draws a part of a step: 0 is all at once, the others follow words.parts.
 export function paint(pen: Pen, { course, step, origin, others }: Look, part: number, shown: Shown): void {
@@ -106,7 +106,7 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     }
     const [off, south] = [distance(a.estimate, a.truth), a.estimate.y < a.truth.y];
     if (shown.truth) pen.line([a.truth, a.estimate], "ink", 1.5, { dash: [2, 3] });
-    pen.mark(a.estimate, "cross", "estimate", 9, shown.unnamed ? "" : `published${shown.truth ? `: ${metres(off)} off` : ""}`, south ? "below" : "above");
+    pen.mark(a.estimate, "cross", "estimate", 9, shown.unnamed ? "" : shown.truth ? `published: ${metres(off)} off` : `${course.user}, published`, south ? "below" : "above");
   }
   if (shown.truth) pen.mark(a.truth, "disc", "truth", 8, shown.unnamed ? "" : course.user, a.estimate && a.estimate.y < a.truth.y ? "above" : "below");
 }
@@ -206,17 +206,6 @@ export async function lookAt(state: State, s: Settings, signal: AbortSignal, alo
   return { map, course, others, step, origin: from === fix ? step : await state.step(s, from, signal) };
 }
 
-// showAll makes a camera show the whole map and the circles of some looks.
-export function showAll(camera: Camera, looks: Look[]): void {
-  const { map } = looks[0]!;
-  const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
-  const ends = (of: "x" | "y", side: number) => [-1, 1].map((sign) =>
-    sign * Math.max(sign < 0 ? 0 : side, ...looks.map(({ step: a }) => (a.estimate ? sign * a.estimate[of] + a.radius_km : 0)))) as [number, number];
-  const [[west, east], [south, north]] = [ends("x", width), ends("y", height)];
-  [camera.x, camera.y] = [(west + east) / 2, (south + north) / 2];
-  camera.nearness = Math.min(width / (east - west), height / (north - south));
-}
-
 // StepView is the view of a step.
 export class StepView {
   readonly element: HTMLElement;
@@ -225,17 +214,15 @@ export class StepView {
   readonly maps: MapView[];
   private looks: Look[] = []; // of the small pictures
   private part = 0;
-  private shown: Shown = { truth: true };
   private halves: Look[] = [];
   private readonly four: { map: MapView; take: HTMLButtonElement; figure: HTMLElement }[];
-  private readonly latest = new Latest(() => this.figure);
+  private readonly latest = new Latest(() => this.element);
   private readonly list = make("ol", { class: "parts" });
   private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
   private readonly under = make("div");
   private readonly says = make("div", { class: "says" });
   private readonly mine = make("p", { class: "after", id: "mine" });
   readonly facts = make("dl", { class: "facts", id: "step-facts" });
-  private readonly figure: HTMLElement;
   private readonly picture: HTMLElement;
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void, turned: () => void) {
@@ -251,29 +238,24 @@ export class StepView {
       return { map, take, figure: make("figure", { class: "picture", hidden: "" }, map.canvas, take) };
     });
     this.maps = [this.map, ...this.four.map(({ map }) => map)];
-    const box = make("input", { type: "checkbox", id: "show-truth", checked: "" });
-    box.addEventListener("change", () => {
-      this.shown.truth = box.checked;
-      this.render();
-    });
     this.picture = make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter());
-    this.figure = make("figure", {}, this.picture, make("div", { class: "four" }, ...this.four.map(({ figure }) => figure)), this.list, this.caption);
-    this.element = make("div", {}, this.figure,
-      make("div", { class: "bar small" }, this.under, make("label", { class: "secret" }, box, " show the truth")));
+    this.element = make("div", {}, make("figure", { class: "beside" }, this.picture,
+      make("div", { class: "four" }, ...this.four.map(({ figure }) => figure)),
+      make("div", { class: "text" }, this.list, this.caption, this.under)));
     this.beside = make("div", { class: "stack" },
       make("section", { class: "card", "aria-label": "What ε means" }, this.says));
-    this.map.opened = (camera, whole) => this.approach(camera, whole);
+    this.map.opened = (camera) => this.approach(camera);
   }
 
-  // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
-  // believed fills the map anyway. Of the whole map it sees the circles too.
-  private approach(camera: Camera, whole: boolean): void {
+  // approach looks at the vehicle so closely that the truth and the guess lie apart, on a map where they
+  // would not.
+  private approach(camera: Camera): void {
     const { step, map } = this.halves[0]!;
     if (!step.estimate) return;
     const seen = Math.max(4 * step.radius_km, 6 * distance(step.estimate, step.truth), 9 * map.cell_km);
     const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
     const nearness = Math.min(width, height) / seen;
-    if (whole || nearness <= 1.5) return showAll(camera, [...this.halves, ...this.looks]);
+    if (nearness <= 3) return;
     camera.nearness = nearness;
     const inside = (middle: number, side: number) => Math.max(seen / 2, Math.min(side - seen / 2, middle));
     camera.x = inside((step.estimate.x + step.truth.x) / 2, width);
@@ -303,8 +285,9 @@ export class StepView {
     const [look] = this.halves;
     if (!look) return;
     const s = look.course.settings;
-    const told = parts(look.step, look.origin, look.course, s);
-    this.map.show(look.map, ...this.halves.map((one) => ({ name: named(one.course.settings), scene: (pen: Pen) => paint(pen, one, this.part, this.shown) })));
+    const shown = { truth: this.state.truth };
+    const told = parts(look.step, look.origin, look.course, s, shown.truth);
+    this.map.show(look.map, ...this.halves.map((one) => ({ name: named(one.course.settings), scene: (pen: Pen) => paint(pen, one, this.part, shown) })));
     this.picture.hidden = this.looks.length > 0;
     this.four.forEach(({ map, take, figure }, i) => {
       const small = this.looks[i];
@@ -313,11 +296,11 @@ export class StepView {
       const { estimate, radius_km } = small.step;
       take.textContent = `ε = ${sum(small.course.settings.epsilon)}${estimate ? `: within ${metres(radius_km)}` : ""}`;
       take.setAttribute("aria-pressed", String(small.course.settings.epsilon === s.epsilon));
-      map.show(small.map, { name: "", scene: (pen) => paint(pen, small, this.part, { ...this.shown, unnamed: true }) });
+      map.show(small.map, { name: "", scene: (pen) => paint(pen, small, this.part, { ...shown, unnamed: true }) });
     });
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
-    const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
+    const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, shown);
     this.under.replaceChildren(legend(list));
     this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), this.mine);
     this.tell(look);
@@ -338,19 +321,21 @@ export class StepView {
   private tell({ course }: Look): void {
     const all = this.halves.map((look) => look.course);
     const each = (of: (s: Summary) => string) => all.map((c) => of(c.summary)).join(" | ");
-    this.mine.replaceChildren(rich(toWhom(course)));
+    const { truth } = this.state;
+    this.mine.replaceChildren(rich(toWhom(course, truth)));
     const i = this.state.fix;
     const off = (of: (c: Course) => number | null | undefined) => all.map((c) => metres(of(c))).join(" | ");
     this.facts.replaceChildren(
       course.done < course.total
         ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
         : "",
-      fact("Off now", off((c) => (typeof c.estimate_x[i] === "number" ? distance({ x: c.estimate_x[i]!, y: c.estimate_y[i]! }, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null)),
-        "distance from the truth to what is published"),
+      truth ? fact("Off now", off((c) => (typeof c.estimate_x[i] === "number" ? distance({ x: c.estimate_x[i]!, y: c.estimate_y[i]! }, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null)),
+        "distance from the truth to what is published") : "",
       fact("95 % within", off((c) => c.radius_km[i]), "the radius of the circle"),
       fact("Σε so far", all.map((c) => sum(c.spent[i] ?? 0)).join(" | "), "the sum of ε of the releases up to now"),
-      fact("Trace: median", each((s) => metres(s.estimate_m.median / 1000)), "how far off what is published is, over all records of this trace"),
-      fact("Trace: no record", each((s) => metres(s.blind_m.median / 1000)), "the median of a guess without any record, over this trace"),
+      ...(truth ? [fact("Trace: median", each((s) => metres(s.estimate_m.median / 1000)), "how far off what is published is, over all records of this trace"),
+      fact("Model alone", each((s) => metres(s.blind_m.median / 1000)), "the median of a guess without any record, over this trace")]
+        : [fact("Trace: releases", each((s) => String(s.releases)))]),
       fact("Trace: Σε", each((s) => sum(s.spent)), "the sum of ε of all releases of this trace"));
   }
 }

@@ -14,7 +14,7 @@ function save(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-const columns = ["truth_x", "truth_y", "release_x", "release_y", "estimate_x", "estimate_y", "radius_km", "blind_x", "blind_y", "spent"] as const;
+const all = ["truth_x", "truth_y", "release_x", "release_y", "estimate_x", "estimate_y", "radius_km", "blind_x", "blind_y", "spent"] as const;
 
 // decimal always has a decimal point: a reader that guesses would take a column that starts with
 // zeros for integers.
@@ -22,7 +22,8 @@ const decimal = (x: number | null | undefined) => x == null ? "" : Number.isInte
 
 // numbers are the reports of a course as CSV, as far as they are computed. Places are in kilometres
 // east and north of the map's south-west corner.
-export function numbers(c: Course, past: Past | null): string {
+export function numbers(c: Course, past: Past | null, truth: boolean): string {
+  const columns = all.slice(truth ? 0 : 2);
   const lines = [["time", "kind", ...columns, ...(past ? ["smoothed_x", "smoothed_y"] : [])].join()];
   c.time_ms.forEach((ms, i) => {
     lines.push([new Date(ms).toISOString(), c.kind[i], ...columns.map((name) => decimal(c[name][i])),
@@ -106,13 +107,13 @@ export function taker(view: () => Seen, state: State): HTMLElement {
   const text = (content: string, type: string) => new Blob([content], { type });
   return make("div", { class: "bar small", role: "group", "aria-label": "Take along" },
     make("span", { class: "soft" }, "Save"),
-    take("png", "PNG", "The maps as they are shown. They have true places, unless you hide them", (name) =>
+    take("png", "PNG", "The maps as they are shown. They have true places, unless the truth is hidden", (name) =>
       bitmap(view().maps).toBlob((blob) => blob && save(`${name}.png`, blob))),
-    take("svg", "SVG", "Maps and charts as they are shown, as vectors. They have true places, unless you hide them", (name) =>
+    take("svg", "SVG", "Maps and charts as they are shown, as vectors. They have true places, unless the truth is hidden", (name) =>
       save(`${name}.svg`, text(new XMLSerializer().serializeToString(vectors(view())), "image/svg+xml"))),
-    take("numbers", "Numbers", "All reports that are computed, as CSV. It has the true places", (name) => {
+    take("numbers", "Numbers", "All reports that are computed, as CSV", (name) => {
       const { course, past } = state.peek(state.settings);
-      if (course) save(`${name}.csv`, text(numbers(course, past), "text/csv"));
+      if (course) save(`${name}.csv`, text(numbers(course, past, state.truth), "text/csv"));
     }),
     take("config", "Config", "These settings as the release section of a service's config", () =>
       save("release.yml", text(config(state.settings, state.about.step_s), "application/yaml"))));
