@@ -28,6 +28,8 @@ type countsFlags struct {
 	config   config.Flags
 	section  config.Counts
 	from, to string // days
+	typical  bool
+	days     string
 	keyFile  string
 	out      string
 	source   func(key string) string // names for errors where a setting came from
@@ -36,10 +38,10 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts --from DAY --to DAY [--epsilon E --per-day N] PATH...",
-		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
+		Use:   "counts --from DAY --to DAY [--typical] [--epsilon E --per-day N] PATH...",
+		Short: "Where the fleet is, under an ε for a user's whole day or month, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
-the command belongs to the trusted side. All that one user does in a day changes the odds of
+it belongs to the trusted side. All that one user does in a day changes the odds of
 anything published by at most e^ε. Days add up, and so do further editions, zones and windows of
 the same day.
 
@@ -48,15 +50,18 @@ window is published, with an interval that holds its count in 90 % and an estima
 Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
 to this fleet.
 
+With --typical it publishes one day that stands for many: where the fleet usually is at each time of
+the day. ε is then for all that a user does on these days.
+
 A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
 was published. Other counts of a published window are then refused. Without a key file a second run
 of the same days is a further ε.
 
 The service that counts a raw topic is "geodither counts serve".`,
-		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
-  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
-    --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
-    --out counts.csv`,
+		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-30 --box 51.3,-0.5,51.7,0.3
+  geodither counts --in traces.csv --typical --days working --from 2026-12-01 --to 2027-01-01 \
+    --time-zone Europe/London --epsilon 2 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 \
+    --key-file noise.key --out typical.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request, err := f.request(cmd.Flags())
@@ -77,8 +82,12 @@ The service that counts a raw topic is "geodither counts serve".`,
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
 	f.config.RegisterConfig(flags, "the section counts, and the map that --zone divides")
-	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")
-	flags.StringVar(&f.to, "to", "", "last `DAY`, which is published too")
+	flags.StringVar(&f.from, "from", "",
+		"first `DAY`, such as 2026-12-01, or the time at which it starts")
+	flags.StringVar(&f.to, "to", "", "`DAY` after the last one, or the time at which it starts")
+	flags.BoolVar(&f.typical, "typical", false, "publish one typical day of the range")
+	flags.StringVar(&f.days, "days", "all", "`DAYS` of a typical day: working, weekend, all or "+
+		"mon,fri, and a file of days to leave out, one a line: working,holidays.txt")
 	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
 		"time `ZONE` of the days, an IANA name")
 	flags.DurationVar(&f.section.Window, "window", time.Hour,
@@ -88,7 +97,8 @@ The service that counts a raw topic is "geodither counts serve".`,
 			"property name")
 	flags.StringVar(&f.section.Box, "box", "", "`BOX` that --zone divides, "+
 		"south,west,north,east in degrees; default: the map of the config's model")
-	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day")
+	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day, or on "+
+		"all days of a typical day")
 	flags.IntVar(&f.section.PerDay, "per-day", 0,
 		"in how many windows of a day a user counts at most")
 	flags.IntVar(&f.section.Edition, "edition", 1,
@@ -161,6 +171,8 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 		return q, err
 	case format != "csv" && format != "json":
 		return q, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
+	case flags.Changed("days") && !f.typical:
+		return q, cli.Usagef("--days is for --typical")
 	}
 	c, err := f.file(flags)
 	if err != nil {
@@ -172,6 +184,7 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
 	q = countfiles.Request{
 		Config: c, Name: f.source, From: f.from, To: f.to,
+		Typical: f.typical, Days: f.days, Now: time.Now(),
 		Choose:  c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out"),
 		KeyFile: f.keyFile, Out: f.out, Format: format,
 	}

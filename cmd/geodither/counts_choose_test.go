@@ -53,7 +53,7 @@ func shift(t *testing.T) (lines string, zones *counts.Zones, truth [24][]float64
 // chooseArgs has no cap, so the command publishes nothing.
 func chooseArgs(in string, more ...string) []string {
 	return append([]string{
-		"counts", "--in", in, "--from", "2026-11-23", "--to", "2026-11-23", "--box", countedBox,
+		"counts", "--in", in, "--from", "2026-11-23", "--to", "2026-11-24", "--box", countedBox,
 	}, more...)
 }
 
@@ -85,7 +85,7 @@ func TestCountsChoose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const useful = "useful      --window 1h --zone 2km --per-day 12 --epsilon 1; it cuts " +
+	const useful = "useful      --window 1h --zone 1km --per-day 12 --epsilon 1; it cuts " +
 		"12 h 2 % 13 h 2 % 14 h 2 % 15 h 2 % 16 h 2 % 17 h 2 % 18 h 100 %"
 	if !strings.Contains(out, useful) {
 		t.Errorf("no %q in\n%s", useful, out)
@@ -134,7 +134,7 @@ func TestCountsChooseNamed(t *testing.T) {
 		{[]string{"--window", "15m"}, []string{"15m ", "0.5km ", "4km "}, 4},
 		{[]string{"--epsilon", ".01"}, []string{"useful      none at ε = 0.01"}, 12},
 		{
-			[]string{"--from", "2026-11-22", "--to", "2026-11-22"},
+			[]string{"--from", "2026-11-22", "--to", "2026-11-23"},
 			[]string{"WARNING     no fix lies in these days"},
 			0,
 		},
@@ -174,7 +174,7 @@ func TestCountsWarnings(t *testing.T) {
 		{[]string{"--zone", "2km", "--per-day", "11"}, "does not cover"},
 		{
 			[]string{
-				"--zone", "2km", "--per-day", "12", "--from", "2026-11-24", "--to", "2026-11-24",
+				"--zone", "2km", "--per-day", "12", "--from", "2026-11-24", "--to", "2026-11-25",
 			},
 			"no fix lies in these days",
 		},

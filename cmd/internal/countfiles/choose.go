@@ -235,12 +235,17 @@ func (t *trial) publish(
 			}
 		}
 	}
+	all := make([]counts.Published, len(windows))
 	for i, w := range windows {
 		t.inZones.add(capped[i])
-		published, err := p.Publish(w, capped[i], nil)
+		var err error
+		all[i], err = p.Publish(w, capped[i], nil)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
+	}
+	p.Estimate(all)
+	for i, published := range all {
 		onMap := t.zones.Count() - 1
 		n, actual := 0., make([]float64, onMap)
 		for zone := range actual {
