@@ -86,7 +86,25 @@ func (d Date) weekday() time.Weekday { return time.UnixMilli(int64(d) * dayMS).U
 // Digest stands for the range, the days, their windows and the rules of the time zone.
 func (t *Typical) Digest() [sha256.Size]byte { return t.digest }
 
-// Add adds a day's Tally to the sums of all slots, which has a row for each of them.
+// SlotsOf returns a day's windows, each of them for itself.
+func SlotsOf(day []Window) []Slot {
+	slots := make([]Slot, len(day))
+	for i, w := range day {
+		slots[i] = Slot{w, 1}
+	}
+	return slots
+}
+
+// Sums returns a 0 for each zone of each slot.
+func (t *Typical) Sums(zones *Zones) [][]int64 {
+	sums := make([][]int64, len(t.Slots))
+	for slot := range sums {
+		sums[slot] = make([]int64, zones.Count())
+	}
+	return sums
+}
+
+// Add adds a day's Tally to Sums.
 func (t *Typical) Add(sums [][]int64, p *Plan, day []Window, tally [][]int64) {
 	at := map[int64]int{}
 	for i, slot := range t.Slots {

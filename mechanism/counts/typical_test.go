@@ -132,10 +132,7 @@ func (c period) published(t *testing.T, log []fix) (all []int64, public string) 
 		shorter.Days = days.Days[:len(reporting)]
 		days = &shorter
 	}
-	sums := make([][]int64, len(days.Slots))
-	for i := range sums {
-		sums[i] = make([]int64, c.zones.Count())
-	}
+	sums := days.Sums(c.zones)
 	for i, day := range c.typical.Days[:len(users)] {
 		days.Add(sums, c.plan, day, Tally(len(day), c.zones.Count(), maps.Values(users[i])))
 	}

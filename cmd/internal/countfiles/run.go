@@ -198,10 +198,7 @@ func (r *run) each(
 ) error {
 	var sums [][]int64
 	if r.typical != nil {
-		sums = make([][]int64, len(r.typical.Slots))
-		for slot := range sums {
-			sums[slot] = make([]int64, r.zones.Count())
-		}
+		sums = r.typical.Sums(r.zones)
 	}
 	for day, windows := range r.days {
 		tally := counts.Tally(len(windows), r.zones.Count(),
@@ -219,11 +216,7 @@ func (r *run) each(
 			r.typical.Add(sums, r.plan, windows, tally)
 			continue
 		}
-		slots := make([]counts.Slot, len(windows))
-		for i, w := range windows {
-			slots[i] = counts.Slot{Window: w, Windows: 1}
-		}
-		if err := use(slots, tally); err != nil {
+		if err := use(counts.SlotsOf(windows), tally); err != nil {
 			return err
 		}
 	}
