@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,11 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 // typicalArgs publishes a typical day of the two days of countsArgs.
@@ -199,4 +204,61 @@ func TestCountsTypicalDays(t *testing.T) {
 	} {
 		requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words)
 	}
+}
+
+// TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the times
+// of its records are. It is refused once records of the range may be lost.
+func TestCountsTypicalTopic(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	random := rand.New(rand.NewPCG(7, 8))
+	start := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)
+	var fixes []schemas.Raw
+	for range 400 {
+		at := start.Add(time.Duration(random.IntN(48*60)) * time.Minute)
+		fixes = append(fixes, schemas.Raw{
+			UserID: fmt.Sprintf("v%d", random.IntN(9)), Timestamp: at.UnixMilli(),
+			Latitude: 51.41 + random.Float64()*.04, Longitude: -.19 + random.Float64()*.08,
+		})
+	}
+	in := write(t, dir, "in.ndjson", asNDJSON(fixes))
+	var records []kgo.Record
+	for i, line := range strings.Split(strings.TrimSpace(asNDJSON(fixes)), "\n") {
+		at := time.UnixMilli(fixes[i].Timestamp)
+		if fixes[i].UserID == "v1" {
+			at = at.AddDate(0, 0, 20) // one clock must not end the range for others
+		}
+		records = append(records, kgo.Record{
+			Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: at,
+		})
+	}
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "2", "--in",
+		write(t, dir, "none.csv", countsColumns))
+	put(t, broker, "raw", records...)
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	config := topicConfig(t, broker, "raw", "json", "")
+	args := typicalArgs("-c", config, "--key-file", key)
+	first := succeed(t, args...)
+	if files := succeed(t, typicalArgs("--in", in, "--key-file", key)...); files.out != first.out {
+		t.Error("the topic gives other bytes than the same fixes in a file")
+	}
+	requireMessage(t, call(t, countsArgs("-c", config)...), cli.ExitUsage, "only a typical day")
+	if advice := succeed(t, "counts", "--typical", "-c", config, "--from", "2026-10-25", "--to",
+		"2026-10-27", "--box", countedBox); !strings.Contains(advice.err, "useful ") {
+		t.Errorf("no advice in\n%s", advice.err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	lost, topic := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic()
+	partition := kmsg.NewDeleteRecordsRequestTopicPartition()
+	topic.Topic, partition.Offset = "raw", 1
+	topic.Partitions = append(topic.Partitions, partition)
+	lost.Topics = append(lost.Topics, topic)
+	if _, err := lost.RequestWith(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	requireMessage(t, call(t, args...), cli.ExitFailed, "raw/0 has lost records since")
 }

@@ -9,19 +9,18 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Run counts the fixes of a reader, and publishes the counts or says what may be useful to publish.
-func Run(ctx context.Context, reader *traces.Reader, q Request, std cli.Streams) error {
+// Run counts the fixes of a source, and publishes the counts or says what may be useful to publish.
+func Run(ctx context.Context, source Source, q Request, std cli.Streams) error {
 	if q.Choose {
-		return choose(ctx, reader, q, std)
+		return choose(ctx, source, q, std)
 	}
-	return publish(ctx, reader, q, std)
+	return publish(ctx, source, q, std)
 }
 
 // trial is a zone and a window that may be published, with what they are worth to a fleet.
@@ -135,7 +134,7 @@ func (q Request) sides() (sides []string, err error) {
 // choose reads all fixes, and prints which of several zones and windows are useful. It publishes
 // nothing.
 func choose(
-	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
+	ctx context.Context, source Source, q Request, std cli.Streams,
 ) error {
 	epsilons := []float64{1, 2, 5}
 	if given := q.Config.Counts.Epsilon; given != 0 {
@@ -148,10 +147,7 @@ func choose(
 	}
 	fine := &run{options: trials[0].options}
 	fine.settings.PerDay = counts.MaxPerDay
-	progress := cli.NewProgress(std.Err, reader.Progress)
-	err = fine.read(ctx, reader, progress)
-	progress.Done()
-	if err != nil {
+	if err := fine.read(ctx, source, std.Err); err != nil {
 		return err
 	}
 	onMap := 0.
@@ -170,7 +166,7 @@ func choose(
 		err = chosen(l, trials, epsilons)
 	}
 	_, wrong := fmt.Fprint(std.Err, l.String()) // std.Out has what may be published
-	if n := reader.Skips(); n.Total > 0 {
+	if n := source.Skips(); n.Total > 0 {
 		fmt.Fprintln(std.Err, n)
 	}
 	return cmp.Or(err, wrong)

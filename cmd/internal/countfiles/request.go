@@ -3,6 +3,7 @@ package countfiles
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +44,20 @@ type options struct {
 	typical  *counts.Typical // nil: each day for itself
 	weekdays hours.Days      // of a typical day
 	zones    *counts.Zones
+}
+
+// Since is the time at which the range starts, by the request's clock. An error is one of the
+// user's.
+func (q Request) Since() (time.Time, error) {
+	plan, err := counts.NewPlan(cmp.Or(q.Config.Counts.TimeZone, "UTC"), 24*time.Hour)
+	if err != nil {
+		return time.Time{}, err
+	}
+	first, err := dayOf(plan, "from", q.From)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(plan.Windows(first)[0].StartMS), nil
 }
 
 // options reads the request. An error is one of the user's.

@@ -8,16 +8,13 @@ import (
 	"io"
 	"maps"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -31,8 +28,7 @@ type run struct {
 	request Request
 	places  map[counts.Date]int // of the days
 	workers []worker
-	showing sync.Mutex // one worker shows the progress at a time
-	inZones onMap      // of what was written
+	inZones onMap // of what was written
 }
 
 // onMap sums up how many vehicles are counted on the map in a window: elsewhere is no part of it.
@@ -77,17 +73,14 @@ type userDay struct {
 // publish reads all fixes before it publishes any count. The ledger is on the disk before the
 // output appears.
 func publish(
-	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
+	ctx context.Context, source Source, q Request, std cli.Streams,
 ) error {
 	o, err := q.options()
 	if err != nil {
 		return cli.Usage(err)
 	}
 	r := &run{options: o, request: q}
-	progress := cli.NewProgress(std.Err, reader.Progress)
-	err = r.read(ctx, reader, progress)
-	progress.Done()
-	if err != nil {
+	if err := r.read(ctx, source, std.Err); err != nil {
 		return err
 	}
 	words := ""
@@ -100,36 +93,31 @@ func publish(
 		return err
 	}
 	_, err = io.WriteString(std.Err, r.words()+words)
-	if n := reader.Skips(); n.Total > 0 {
+	if n := source.Skips(); n.Total > 0 {
 		fmt.Fprintln(std.Err, n)
 	}
 	return err
 }
 
 // read takes all fixes, and gathers the users of all workers in the first one.
-func (r *run) read(
-	ctx context.Context, reader *traces.Reader, progress *cli.Progress,
-) error {
+func (r *run) read(ctx context.Context, source Source, log io.Writer) error {
 	r.places = map[counts.Date]int{}
 	for day, windows := range r.days {
 		r.places[windows[0].Day] = day
 	}
-	r.workers = make([]worker, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
+	r.workers = make([]worker, source.Workers())
 	for i := range r.workers {
 		r.workers[i].days = make([]map[string]*userDay, len(r.days))
 		for day := range r.days {
 			r.workers[i].days[day] = map[string]*userDay{}
 		}
 	}
-	err := reader.Parallel(len(r.workers), func(at int, fix schemas.Raw) error {
-		w := &r.workers[at]
-		w.count(r, fix)
-		if w.fixes%4096 == 0 && r.showing.TryLock() {
-			progress.Show(w.fixes)
-			r.showing.Unlock()
-		}
+	progress := cli.NewProgress(log, nil)
+	err := source.Each(ctx, progress, func(at int, fix schemas.Raw) error {
+		r.workers[at].count(r, fix)
 		return ctx.Err()
 	})
+	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -137,7 +125,7 @@ func (r *run) read(
 	for i := 1; i < len(r.workers); i++ {
 		all.merge(&r.workers[i], r.settings.PerDay)
 	}
-	return reader.Skips().Nothing(all.fixes)
+	return source.Skips().Nothing(all.fixes)
 }
 
 // count counts one fix. It looks at the fix by itself, and at what the user has on the same day.
