@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/countfiles"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
@@ -147,6 +148,12 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.add(c.Name, c.Level, "%s", c.Remedy)
 	}
 	doctor.Examine(ctx, options, d.tell)
+	if sums, err := countfiles.Spent(file.KeyFile); err != nil {
+		d.add("counts", doctor.Failure, "%v", err)
+	} else if sums != nil {
+		d.add("counts", doctor.OK, "the key's ledger has %d published days: ε of a user's day is at "+
+			"most %g, of 31 days %g", sums.Days, sums.MostInADay, sums.MostIn31)
+	}
 	d.counts(ctx, file, options)
 	switch {
 	case ctx.Err() != nil:

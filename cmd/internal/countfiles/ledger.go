@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/counts"
 )
@@ -117,13 +118,17 @@ const (
 	ledgerHead      = "geodither ledger of counts 2"
 )
 
-// openLedger reads the ledger of a key file. Without a file there is none yet.
-func openLedger(keyFile string) (*ledger, error) {
-	// A link to a key is that key, and so is its ledger.
+// ledgerOf returns the path of a key's ledger. A link to a key is that key.
+func ledgerOf(keyFile string) string {
 	if file, err := filepath.EvalSymlinks(keyFile); err == nil {
 		keyFile = file
 	}
-	l := &ledger{path: keyFile + ledgerExtension}
+	return keyFile + ledgerExtension
+}
+
+// openLedger reads the ledger of a key file. Without a file there is none yet.
+func openLedger(keyFile string) (*ledger, error) {
+	l := &ledger{path: ledgerOf(keyFile)}
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -228,7 +233,19 @@ func (l *ledger) close() error { return os.Remove(l.lock) }
 // there are several: for a day, and for all days of the run. Days of two time zones overlap in
 // part, and a user's fixes of the common part count in both.
 func (l *ledger) spent(days [][]counts.Window) string {
-	most, sum, total := spending(l.lines, days)
+	most, sum, total := 1, 0.0, 0.0
+	all := publications(l.lines)
+	for _, day := range all {
+		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
+			return day.startMS < of[len(of)-1].EndMS && of[0].StartMS < day.endMS
+		}) {
+			continue
+		}
+		total += day.cost
+		if n, epsilon := day.meets(all); n > 1 && epsilon > sum {
+			most, sum = n, epsilon
+		}
+	}
 	if most == 1 {
 		return ""
 	}
@@ -237,34 +254,66 @@ func (l *ledger) spent(days [][]counts.Window) string {
 		most, sum, cli.Quantity(int64(len(days)), "day"), total)
 }
 
-// spending returns how many published days meet in one that some days touch, at most, their ε, and
-// the ε of all that some days touch.
-func spending(lines []ledgerLine, days [][]counts.Window) (most int, sum, total float64) {
-	type publication struct {
-		startMS, endMS int64 // of a day
-		settings       string
-	}
-	all := map[publication]float64{} // ε
+// publication is one day that was published in one way.
+type publication struct {
+	startMS, endMS int64 // of the day
+	settings       string
+	cost           float64 // ε
+}
+
+// publications returns the days of a ledger, in the order of their starts.
+func publications(lines []ledgerLine) (all []publication) {
+	known := map[publication]bool{}
 	for _, line := range lines {
-		all[publication{line.dayStartMS, line.dayEndMS, line.settings()}] = line.cost()
-	}
-	most = 1
-	for day, own := range all {
-		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
-			return day.startMS < of[len(of)-1].EndMS && of[0].StartMS < day.endMS
-		}) {
-			continue
-		}
-		n, epsilon := 0, 0.0
-		for other, cost := range all {
-			if other == day || other.settings != day.settings &&
-				other.startMS < day.endMS && day.startMS < other.endMS {
-				n, epsilon = n+1, epsilon+cost
-			}
-		}
-		if total += own; n > 1 && epsilon > sum {
-			most, sum = n, epsilon
+		p := publication{line.dayStartMS, line.dayEndMS, line.settings(), line.cost()}
+		if !known[p] {
+			known[p], all = true, append(all, p)
 		}
 	}
-	return most, sum, total
+	slices.SortStableFunc(all, func(a, b publication) int {
+		return cmp.Compare(a.startMS, b.startMS)
+	})
+	return all
+}
+
+// meets returns how many published days meet in one, itself included, and their ε.
+func (p publication) meets(all []publication) (n int, epsilon float64) {
+	for _, other := range all {
+		if other == p || other.settings != p.settings &&
+			other.startMS < p.endMS && p.startMS < other.endMS {
+			n, epsilon = n+1, epsilon+other.cost
+		}
+	}
+	return n, epsilon
+}
+
+// Sums are what a key's ledger knows of counts and typical days, for one user.
+type Sums struct {
+	Days       int     `json:"published_days"` // each as often as it was published
+	MostInADay float64 `json:"most_in_a_day"`  // ε
+	MostIn31   float64 `json:"most_in_31_days"`
+}
+
+// Spent returns the sums of the ledger beside a key file; nil if there is none.
+func Spent(keyFile string) (*Sums, error) {
+	if keyFile == "" {
+		return nil, nil
+	}
+	l := &ledger{path: ledgerOf(keyFile)}
+	if err := l.read(); err != nil || len(l.lines) == 0 {
+		return nil, err
+	}
+	const monthMS = 31 * 24 * 60 * 60 * 1000
+	all := publications(l.lines)
+	sums, month, first := &Sums{Days: len(all)}, 0.0, 0
+	for _, day := range all {
+		_, epsilon := day.meets(all)
+		sums.MostInADay = max(sums.MostInADay, epsilon)
+		for month += day.cost; all[first].startMS <= day.startMS-monthMS; first++ {
+			month -= all[first].cost
+		}
+		sums.MostIn31 = max(sums.MostIn31, month)
+	}
+	sums.MostInADay, sums.MostIn31 = engine.Rounded(sums.MostInADay), engine.Rounded(sums.MostIn31)
+	return sums, nil
 }
