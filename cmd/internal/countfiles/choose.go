@@ -30,14 +30,18 @@ type trial struct {
 	visits  [24]int64 // windows of users, by the hour at which they start
 	counted [24]int64 // of these, under the cap
 	inZones onMap     // under the cap
-	blind   score     // of every zone alike
-	kinds   [2][]*attempt
+	kinds   [2]kind
 }
 
-// names of trial.kinds
+// kind is a kind of publication: every zone alike, and attempts at several ε.
+type kind struct {
+	blind    score
+	attempts []*attempt
+}
+
 var kindNames = [2]string{"daily", "typical"}
 
-// attempt is one ε of a kind of publication.
+// attempt is one ε of a kind.
 type attempt struct {
 	*counts.Publisher
 	score
@@ -73,8 +77,8 @@ const (
 )
 
 // useful says whether an attempt is worth its ε.
-func (t *trial) useful(a *attempt) bool {
-	return a.share() <= usefulShare && a.share() <= t.blind.share()-usefulGain
+func (k *kind) useful(a *attempt) bool {
+	return a.share() <= usefulShare && a.share() <= k.blind.share()-usefulGain
 }
 
 // mostTried bounds the number of zones that are tried, and with it the time.
@@ -155,7 +159,7 @@ func choose(
 		if err := t.measure(ctx, fine, epsilons); err != nil {
 			return err
 		}
-		onMap += t.blind.seen
+		onMap += t.kinds[0].blind.seen
 	}
 	l := new(cli.Summary)
 	l.Line("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
@@ -203,8 +207,9 @@ func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) erro
 		if err != nil {
 			return err
 		}
-		t.kinds[0] = append(t.kinds[0], &attempt{Publisher: daily})
-		t.kinds[1] = append(t.kinds[1], &attempt{Publisher: typical})
+		for i, p := range []*counts.Publisher{daily, typical} {
+			t.kinds[i].attempts = append(t.kinds[i].attempts, &attempt{Publisher: p})
+		}
 	}
 	truth, capped := t.typical.Sums(t.zones), t.typical.Sums(t.zones)
 	for day, users := range days {
@@ -214,13 +219,12 @@ func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) erro
 		t.typical.Add(capped, t.plan, windows, counted)
 		for i := range windows {
 			t.inZones.add(counted[i])
-			t.blind.add(alike(t.zones.Count()), all[i])
 		}
-		if err := t.publish(ctx, t.kinds[0], counts.SlotsOf(windows), all, counted); err != nil {
+		if err := t.kinds[0].publish(ctx, counts.SlotsOf(windows), all, counted); err != nil {
 			return err
 		}
 	}
-	return t.publish(ctx, t.kinds[1], t.typical.Slots, truth, capped)
+	return t.kinds[1].publish(ctx, t.typical.Slots, truth, capped)
 }
 
 // coarse returns the zones of the middles of smaller ones.
@@ -296,10 +300,13 @@ func (t *trial) tally(windows []counts.Window, users [][]counts.Visit) (truth, c
 }
 
 // publish compares the estimates of one publication with what the users did.
-func (t *trial) publish(
-	ctx context.Context, kind []*attempt, slots []counts.Slot, truth, capped [][]int64,
+func (k *kind) publish(
+	ctx context.Context, slots []counts.Slot, truth, capped [][]int64,
 ) error {
-	for _, a := range kind {
+	for _, actual := range truth {
+		k.blind.add(alike(len(actual)), actual)
+	}
+	for _, a := range k.attempts {
 		all := make([]counts.Published, len(slots))
 		for i, slot := range slots {
 			var err error
@@ -324,9 +331,10 @@ func tallyOf(windows []counts.Window, zones *counts.Zones) [][]int64 {
 // chosen writes a table of trials, and which zones are useful at each ε.
 func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 	table := report.Table{Columns: []string{
-		"window", "zone", "per-day", "most cut", "vehicles a zone", "alike",
+		"window", "zone", "per-day", "most cut", "vehicles a zone",
 	}}
 	for _, kind := range kindNames {
+		table.Columns = append(table.Columns, kind+" alike")
 		for _, epsilon := range epsilons {
 			table.Columns = append(table.Columns, fmt.Sprintf("%s ε = %g", kind, epsilon))
 		}
@@ -339,10 +347,11 @@ func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 		}
 		row := []any{
 			tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, cut,
-			t.inZones.around() / float64(t.zones.Count()-1), percent(t.blind.share()),
+			t.inZones.around() / float64(t.zones.Count()-1),
 		}
 		for _, kind := range t.kinds {
-			for _, a := range kind {
+			row = append(row, percent(kind.blind.share()))
+			for _, a := range kind.attempts {
 				row = append(row, percent(a.share()))
 			}
 		}
@@ -367,7 +376,7 @@ func usefulWords(trials []*trial, kind, epsilon int) string {
 	var all []string
 	found := map[time.Duration]bool{}
 	for _, t := range trials {
-		if length := t.plan.Length(); !found[length] && t.useful(t.kinds[kind][epsilon]) {
+		if length := t.plan.Length(); !found[length] && t.kinds[kind].useful(t.kinds[kind].attempts[epsilon]) {
 			found[length] = true
 			all = append(all, fmt.Sprintf("--window %s --zone %s --per-day %d",
 				tune.Short(length), t.zone, t.settings.PerDay))
