@@ -204,7 +204,7 @@ func (f *countsFlags) request(
 	case flags.Changed("days") && !f.typical:
 		return q, cli.Usagef("--days is for --typical")
 	case f.ofTopic(args) && !f.typical:
-		return q, cli.Usagef("name files: only a typical day is read from the raw topic (--typical)")
+		return q, cli.Usagef("name files: only --typical reads the raw topic")
 	}
 	c, err := f.file(flags)
 	if err != nil {

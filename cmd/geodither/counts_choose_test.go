@@ -86,10 +86,10 @@ func TestCountsChoose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, useful := range []string{
-		"useful      daily, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h --zone 1km " +
-			"--per-day 12, or --window 3h --zone 1km --per-day 4",
+		"useful      daily, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h " +
+			"--zone 1km --per-day 12, or --window 3h --zone 1km --per-day 4",
 		// A typical day of one day is that day.
-		"useful      typical, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h --zone 1km",
+		"useful      typical, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h ",
 	} {
 		if !strings.Contains(out, useful) {
 			t.Errorf("no %q in\n%s", useful, out)
@@ -135,9 +135,17 @@ func TestCountsChooseNamed(t *testing.T) {
 		words []string
 		rows  int
 	}{
-		{[]string{"--window", "6h", "--zone", "3km"}, []string{"6h ", "3km ", "useful      typical, ε = 5: "}, 1},
+		{
+			[]string{"--window", "6h", "--zone", "3km"},
+			[]string{"6h ", "3km ", "useful      typical, ε = 5: "},
+			1,
+		},
 		{[]string{"--window", "15m"}, []string{"15m ", "0.5km ", "4km "}, 4},
-		{[]string{"--epsilon", ".01"}, []string{"useful      daily, ε = 0.01: nothing", "typical, ε = 0.01: nothing"}, 12},
+		{
+			[]string{"--epsilon", ".01"},
+			[]string{"useful      daily, ε = 0.01: nothing", "typical, ε = 0.01: nothing"},
+			12,
+		},
 		{
 			[]string{"--from", "2026-11-22", "--to", "2026-11-23"},
 			[]string{"WARNING     no fix lies in these days"},

@@ -26,8 +26,8 @@ import (
 // typicalArgs publishes a typical day of the two days of countsArgs.
 func typicalArgs(more ...string) []string { return append(countsArgs("--typical"), more...) }
 
-// TestCountsTypical: a typical day has the sums of plain counts over all windows of a slot, plus the
-// noise of the key, as averages. Files and their order change nothing.
+// TestCountsTypical: a typical day has the sums of plain counts over all windows of a slot, plus
+// the noise of the key, as averages. Files and their order change nothing.
 func TestCountsTypical(t *testing.T) {
 	dir := t.TempDir()
 	lines := someFixes()
@@ -140,7 +140,10 @@ func TestCountsTypicalLedger(t *testing.T) {
 	}{
 		{typicalArgs("--in", less, "--key-file", key), "other counts"},
 		{typicalArgs("--in", in, "--key-file", key, "--days", "mon"), "a typical day of 2 days"},
-		{typicalArgs("--in", in, "--key-file", key, "--to", "2026-10-26"), "a typical day of 2 days"},
+		{
+			typicalArgs("--in", in, "--key-file", key, "--to", "2026-10-26"),
+			"a typical day of 2 days",
+		},
 		{typicalArgs("--in", in, "--key-file", key, "--window", "2h"), "a typical day of 2 days"},
 		{typicalArgs("--in", in, "--key-file", key, "--per-day", "4"), "per day 3"},
 		{typicalArgs("--in", in, "--key-file", key, "--zone", "3km"), "other zones"},
@@ -156,15 +159,15 @@ func TestCountsTypicalLedger(t *testing.T) {
 	}
 	// A day's counts of ε = 1 and half of a typical day of two, for each day.
 	daily := succeed(t, countsArgs("--in", in, "--key-file", key)...)
-	if want := "for a user's day that is ε = 1.5 in all, for the 2 days of this run 3\n"; !strings.Contains(
-		daily.err, want) {
-		t.Errorf("no %q in\n%s", want, daily.err)
+	const both = "for a user's day that is ε = 1.5 in all, for the 2 days of this run 3\n"
+	if !strings.Contains(daily.err, both) {
+		t.Errorf("no %q in\n%s", both, daily.err)
 	}
 	second := succeed(t, typicalArgs("--in", less, "--key-file", key, "--edition", "2")...)
-	if want := "3 days that were published under this key meet in one that this run touches: for " +
-		"a user's day that is ε = 2 in all, for the 2 days of this run 4\n"; !strings.Contains(
-		second.err, want) {
-		t.Errorf("no %q in\n%s", want, second.err)
+	const three = "3 days that were published under this key meet in one that this run touches: " +
+		"for a user's day that is ε = 2 in all, for the 2 days of this run 4\n"
+	if !strings.Contains(second.err, three) {
+		t.Errorf("no %q in\n%s", three, second.err)
 	}
 	other := succeed(t, typicalArgs("--in", in, "--key-file", key, "--from", "2026-10-27", "--to",
 		"2026-10-29")...)
@@ -206,8 +209,8 @@ func TestCountsTypicalDays(t *testing.T) {
 	}
 }
 
-// TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the times
-// of its records are. It is refused once records of the range may be lost.
+// TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the
+// times of its records are. It is refused once records of the range may be lost.
 func TestCountsTypicalTopic(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	random := rand.New(rand.NewPCG(7, 8))

@@ -1,9 +1,7 @@
 package counts
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/internal/portable"
 )
@@ -17,8 +15,8 @@ import (
 //
 // How far each is shrunk follows from how the published numbers spread and from the variance of
 // their noise, which is public: where they spread no more than noise does, the result is level ×
-// profile, and in the end all zones alike. Last come the nearest numbers that are not negative and
-// have the slot's sum of level × profile.
+// profile, and in the end the same in all zones. Last come the nearest numbers that are not
+// negative and have the slot's sum of level × profile.
 //
 // It is a function of published numbers alone, so it costs no ε. It takes about 50 ns a number.
 func (p *Publisher) Estimate(all []Published) {
@@ -165,33 +163,4 @@ func (e estimator) deviation(level, profile, shrunk []float64) float64 {
 	}
 	freedom := float64((len(level) - 1) * len(profile))
 	return beyond(squares, freedom, excess) / products
-}
-
-// estimates are the nearest numbers to those of one window.
-func estimates(vehicles []int64) []float64 {
-	numbers, sum := make([]float64, len(vehicles)), 0.0
-	for zone, n := range vehicles {
-		numbers[zone] = float64(n)
-		sum += float64(n)
-	}
-	return nearest(numbers, sum)
-}
-
-// nearest returns the nearest numbers, by the sum of squares, that are not negative and have a sum,
-// or 0 if that is negative. True counts are not negative, and the noise of a sum is small beside
-// that of all its zones. The same number is taken from all zones, and what would be negative then
-// is 0 (Held, Wolfe and Crowder 1974, doi:10.1007/BF01580223). Nothing is multiplied, so all
-// machines have the same bits.
-func nearest(numbers []float64, sum float64) []float64 {
-	sorted := slices.Clone(numbers)
-	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
-	largest, less := 0.0, math.Inf(-1)
-	for i, n := range sorted {
-		largest += n
-		less = max(less, (largest-max(sum, 0))/float64(i+1))
-	}
-	for zone, n := range numbers {
-		sorted[zone] = max(0, n-less)
-	}
-	return sorted
 }

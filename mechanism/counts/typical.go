@@ -14,10 +14,11 @@ import (
 // Typical is a typical day: one publication about many days, which the calendar alone has chosen.
 // For each slot, a time of the day, and each zone it sums up all its windows.
 //
-// Guarantee: a user counts on each day as in a Counter, so all that a user does on these days, added
-// or removed, changes the sums by at most PerDay for each of the D days. The noise of every sum has
-// the scale D·PerDay/ε. So one such period is ε-differentially private, one in place of another
-// 2ε-, and one day added or removed ε/D-. PROOFS.md, "counts: a typical day", has the proof.
+// Guarantee: a user counts on each day as in a Counter. So all that a user does on these days,
+// added or removed, changes the sums by at most PerDay for each of the D days. The noise of every
+// sum has the scale D·PerDay/ε. So what is published is ε-differentially private for one such
+// period, 2ε for one in place of another, and ε/D for one day added or removed. PROOFS.md, "counts:
+// a typical day", has the proof.
 type Typical struct {
 	// Days are the windows of each day that was chosen. A day on which nobody reports is one too.
 	Days   [][]Window

@@ -274,8 +274,8 @@ func TestTypicalSensitivityNoticesFaults(t *testing.T) {
 	}
 }
 
-// TestTypicalNoise: the sums have noise of scale D·PerDay/ε by χ², and no less; the interval is that
-// of the same scale.
+// TestTypicalNoise: the sums have noise of scale D·PerDay/ε by χ², and no less; the interval is
+// that of the same scale.
 func TestTypicalNoise(t *testing.T) {
 	p, z := plan(t, "UTC", time.Hour), areas(t, square("a", 0, 1))
 	days := typical(t, p, "2026-11-02", "2026-11-05", "")

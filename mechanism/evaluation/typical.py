@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a typical day beside dp_mobility_report: "make typical" installs it and runs this.
 
-    typical.py GEODITHER FOLDER
+    typical.py GEODITHER FOLDER [GEOLIFE]
 
 Fleets with habits of 60 zones, whose popularity follows Zipf's law, drive ten hours on twenty
 working days. Where zones "keep their share", each vehicle is in one of three zones of its own with
@@ -10,9 +10,13 @@ fleet is counted by "geodither counts" and by the peer's visits_per_time_tile, a
 that a user does on all days. The table is on standard output: the total variation of the average day
 by zone, the mean over hours weighted by vehicles, and of intervals the share that holds the truth.
 Geodither's noise has fixed keys; the peer's cannot be fixed.
+
+GEOLIFE is a folder of files USER.csv.gz of Beijing's 3rd ring. Then a third kind of fleet has real days:
+each vehicle is one of its users, and each working day one of that user's days.
 """
 import csv
 import datetime
+import gzip
 import json
 import pathlib
 import random
@@ -55,8 +59,38 @@ def drive(vehicles, differ, seed):
                 yield vehicle, datetime.datetime(day.year, day.month, day.day, hour, 5), zone
 
 
+def real_days(folder):
+    """Returns the days of each user: the zone of the first fix in each hour, by Beijing's clock."""
+    users = []
+    for path in sorted(pathlib.Path(folder).glob("*.csv.gz")):
+        days = {}
+        with gzip.open(path, "rt") as lines:
+            for row in csv.reader(lines):
+                try:
+                    at = datetime.datetime.fromisoformat(row[1].replace("Z", "+00:00"))
+                except ValueError:
+                    continue  # the header
+                at += datetime.timedelta(hours=8)
+                column = int((float(row[3]) - 116.27) / .023)
+                line = int((float(row[2]) - 39.85) / .02)
+                if at.hour in HOURS and 0 <= column < 10 and 0 <= line < 6:
+                    days.setdefault(at.date(), {}).setdefault(at.hour, 10 * line + column)
+        if days:
+            users.append(list(days.values()))
+    return users
+
+
+def drive_real(vehicles, users, seed):
+    draw = random.Random(f"real {vehicles} {seed}")
+    for vehicle in range(vehicles):
+        days = draw.choice(users)
+        for day in DAYS:
+            for hour, zone in draw.choice(days).items():
+                yield vehicle, datetime.datetime(day.year, day.month, day.day, hour, 5), zone
+
+
 def variation(shown, truth):
-    """Of maps by hour and zone; negative numbers are 0, and an empty map shows zones alike."""
+    """Of maps by hour and zone; negative numbers are 0, and an empty map is an even one."""
     wrong = seen = 0
     for hour in HOURS:
         actual = [truth[hour, z] for z in range(ZONES)]
@@ -131,11 +165,11 @@ def zones():
              "geometry": {"type": "Polygon", "coordinates": [corners(z)]}} for z in range(ZONES)]
 
 
-def measure(vehicles, differ):
+def measure(vehicles, differ, users=None):
     """Returns a row's numbers, the means over fleets."""
     sums = {}
     for seed in range(SEEDS[vehicles]):
-        visits = list(drive(vehicles, differ, seed))
+        visits = list(drive_real(vehicles, users, seed) if users else drive(vehicles, differ, seed))
         fixes, truth = FOLDER / "fixes.csv", {(h, z): 0 for h in HOURS for z in range(ZONES)}
         with fixes.open("w") as out:
             out.write("user_id,timestamp,latitude,longitude\n")
@@ -143,8 +177,9 @@ def measure(vehicles, differ):
                 west, south = corners(zone)[0]
                 out.write(f"v{vehicle},{at.isoformat()}Z,{south + .01:.3f},{west + .01:.3f}\n")
                 truth[at.hour, zone] += 1 / len(DAYS)
-        key = FOLDER / f"{vehicles}-{differ}-{seed}.key"
-        key.write_text(f"{1000 * vehicles + 10 * seed + differ + 1:064x}\n")
+        kind = 2 if users else int(differ)
+        key = FOLDER / f"{vehicles}-{kind}-{seed}.key"
+        key.write_text(f"{1000 * vehicles + 10 * seed + kind + 1:064x}\n")
         got = {"blind": variation(dict.fromkeys(truth, 1), truth),
                "daily": variation(daily(fixes, key), truth)}
         for epsilon in EPSILONS:
@@ -165,10 +200,13 @@ def main():
     columns = ["blind", "daily"] + [
         f"{name} {epsilon}" for name in ("once", "peer", "estimate", "held") for epsilon in EPSILONS]
     print(",".join(["fleet", "vehicles", *columns]))
-    for differ in (False, True):
+    kinds = [("keep their share", False, None), ("hours differ", True, None)]
+    if len(sys.argv) > 3:
+        kinds.append(("real days", False, real_days(sys.argv[3])))
+    for name, differ, users in kinds:
         for vehicles in SEEDS:
-            row = measure(vehicles, differ)
-            print(",".join(["hours differ" if differ else "keep their share", str(vehicles)] + [
+            row = measure(vehicles, differ, users)
+            print(",".join([name, str(vehicles)] + [
                 f"{row[c]:.3f}" if c in row else "" for c in columns]), flush=True)
 
 

@@ -33,7 +33,7 @@ type trial struct {
 	kinds   [2]kind
 }
 
-// kind is a kind of publication: every zone alike, and attempts at several ε.
+// kind is a kind of publication: an even map, and attempts at several ε.
 type kind struct {
 	blind    score
 	attempts []*attempt
@@ -57,8 +57,8 @@ func (s *score) add(shown []float64, truth []int64) {
 		actual[zone] = float64(truth[zone])
 		n += actual[zone]
 	}
-	if shown = shown[:len(actual)]; slices.Max(shown) == 0 { // every zone alike
-		shown = alike(len(actual))
+	if shown = shown[:len(actual)]; slices.Max(shown) == 0 {
+		shown = evenly(len(actual))
 	}
 	s.wrong += n * counts.Variation(shown, actual)
 	s.seen += n
@@ -67,10 +67,11 @@ func (s *score) add(shown []float64, truth []int64) {
 // share is the share of vehicles that are shown in a wrong zone.
 func (s *score) share() float64 { return s.wrong / max(s.seen, 1) }
 
-func alike(zones int) []float64 { return slices.Repeat([]float64{1}, zones) }
+// evenly is a map on which every zone has as many vehicles.
+func evenly(zones int) []float64 { return slices.Repeat([]float64{1}, zones) }
 
 // usefulShare is which share of a fleet may be shown in a wrong zone, and usefulGain by how much
-// that has to be less than where every zone is shown alike.
+// that has to be less than on an even map.
 const (
 	usefulShare = .2
 	usefulGain  = .02
@@ -304,7 +305,7 @@ func (k *kind) publish(
 	ctx context.Context, slots []counts.Slot, truth, capped [][]int64,
 ) error {
 	for _, actual := range truth {
-		k.blind.add(alike(len(actual)), actual)
+		k.blind.add(evenly(len(actual)), actual)
 	}
 	for _, a := range k.attempts {
 		all := make([]counts.Published, len(slots))
@@ -334,7 +335,7 @@ func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 		"window", "zone", "per-day", "most cut", "vehicles a zone",
 	}}
 	for _, kind := range kindNames {
-		table.Columns = append(table.Columns, kind+" alike")
+		table.Columns = append(table.Columns, kind+" even")
 		for _, epsilon := range epsilons {
 			table.Columns = append(table.Columns, fmt.Sprintf("%s ε = %g", kind, epsilon))
 		}
@@ -360,8 +361,8 @@ func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 	err := table.Text(l)
 	fmt.Fprintf(l, "\nper-day is the least that cuts at most %.0f %% of the users' windows of a "+
 		"busy hour. The last\ncolumns have the share of vehicles that estimate shows in a wrong "+
-		"zone; alike is that of a map\non which every zone has as many. A typical day stands for "+
-		"%s: its ε is for all of them.\nUseful are at most %.0f %%, if alike has more.\n",
+		"zone; even is a map on which\nevery zone has as many. A typical day stands for %s: its ε "+
+		"is for all of them. Useful\nare at most %.0f %%, if even has more.\n",
 		100*shiftShare, cli.Quantity(int64(len(trials[0].days)), "day"), 100*usefulShare)
 	for kind, name := range kindNames {
 		for i, epsilon := range epsilons {
@@ -376,7 +377,8 @@ func usefulWords(trials []*trial, kind, epsilon int) string {
 	var all []string
 	found := map[time.Duration]bool{}
 	for _, t := range trials {
-		if length := t.plan.Length(); !found[length] && t.kinds[kind].useful(t.kinds[kind].attempts[epsilon]) {
+		k, length := &t.kinds[kind], t.plan.Length()
+		if !found[length] && k.useful(k.attempts[epsilon]) {
 			found[length] = true
 			all = append(all, fmt.Sprintf("--window %s --zone %s --per-day %d",
 				tune.Short(length), t.zone, t.settings.PerDay))

@@ -26,16 +26,17 @@ import (
 // a run enters its windows before it publishes them. The digests say nothing without the key.
 //
 // The file is text: a first line with its version, and a line for each window, or for each day of a
-// typical day, its fields separated by a space. An empty file beside it excludes other runs until this one has its windows there.
+// typical day, its fields separated by a space. An empty file beside it excludes other runs until
+// this one has its windows there.
 type ledger struct {
 	path, lock string
 	lines      []ledgerLine
 	added      int
 }
 
-// ledgerLine is one published window, or one day of a typical day. Times are milliseconds since 1970. The borders of its day
-// stand for the time zone, whose name says nothing: a user's cap, and with it ε, is for the time
-// between them.
+// ledgerLine is one published window, or one day of a typical day. Times are milliseconds since
+// 1970. The borders of its day stand for the time zone, whose name says nothing: a user's cap, and
+// with it ε, is for the time between them.
 type ledgerLine struct {
 	startMS, endMS, dayStartMS, dayEndMS int64
 	edition, zones, epsilon, perDay      string

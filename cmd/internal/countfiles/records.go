@@ -26,20 +26,20 @@ var typicalHeader = slices.Concat([]string{
 }, header[3:])
 
 // encoder returns what writes a zone of a publication as a line of CSV or JSON.
-func (r *run) encoder(out io.Writer, p *counts.Publisher) (
+func (o *options) encoder(format string, out io.Writer, p *counts.Publisher) (
 	encode func(counts.Published, int32) error, err error,
 ) {
 	record := func(published counts.Published, zone int32) schemas.Counts {
-		return counting.Record(p, r.zones, r.settings, published, zone)
+		return counting.Record(p, o.zones, o.settings, published, zone)
 	}
-	if r.request.Format != "csv" && r.typical != nil {
+	if format != "csv" && o.typical != nil {
 		return func(published counts.Published, zone int32) error {
-			_, err := out.Write(object(typicalHeader, r.typicalRow(p, published,
-				record(published, zone))))
+			row := o.typicalRow(published, record(published, zone))
+			_, err := out.Write(object(typicalHeader, row))
 			return err
 		}, nil
 	}
-	if r.request.Format != "csv" {
+	if format != "csv" {
 		lines, err := schemas.NewCodec(schemas.JSONText)
 		return func(published counts.Published, zone int32) error {
 			line, err := lines.AppendCounts(nil, record(published, zone))
@@ -50,15 +50,15 @@ func (r *run) encoder(out io.Writer, p *counts.Publisher) (
 		}, err
 	}
 	rows, columns := csv.NewWriter(out), header
-	if r.typical != nil {
+	if o.typical != nil {
 		columns = typicalHeader
 	}
 	err = rows.Write(columns)
 	rows.Flush()
 	return func(published counts.Published, zone int32) error {
 		row := dayRow(record(published, zone))
-		if r.typical != nil {
-			row = r.typicalRow(p, published, record(published, zone))
+		if o.typical != nil {
+			row = o.typicalRow(published, record(published, zone))
 		}
 		err := rows.Write(row)
 		rows.Flush()
@@ -80,7 +80,7 @@ func dayRow(r schemas.Counts) []string {
 }
 
 // typicalRow has averages in the place of sums, in hundredths: the interval is rounded outwards.
-func (r *run) typicalRow(p *counts.Publisher, published counts.Published, c schemas.Counts) []string {
+func (o *options) typicalRow(published counts.Published, c schemas.Counts) []string {
 	windows := float64(published.Windows)
 	hundredths := func(round func(float64) float64, sum int64) string {
 		return files.Number(round(100*float64(sum)/windows) / 100)
@@ -89,7 +89,7 @@ func (r *run) typicalRow(p *counts.Publisher, published counts.Published, c sche
 	row[6] = hundredths(math.Round, c.Vehicles)
 	row[7], row[8] = hundredths(math.Floor, c.Low), hundredths(math.Ceil, c.High)
 	return slices.Concat([]string{
-		r.first.String(), r.end.String(), r.weekdays.String(), strconv.Itoa(len(r.days)),
+		o.first.String(), o.end.String(), o.weekdays.String(), strconv.Itoa(len(o.days)),
 		clock(published.StartMS), clock(published.EndMS), strconv.Itoa(published.Windows),
 	}, row[3:])
 }

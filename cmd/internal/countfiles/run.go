@@ -298,7 +298,7 @@ func (r *run) writeTo(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	encode, err := r.encoder(out, p)
+	encode, err := r.encoder(r.request.Format, out, p)
 	if err != nil {
 		return err
 	}
