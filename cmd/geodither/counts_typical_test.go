@@ -245,7 +245,7 @@ func TestCountsTypicalTopic(t *testing.T) {
 	if files := succeed(t, typicalArgs("--in", in, "--key-file", key)...); files.out != first.out {
 		t.Error("the topic gives other bytes than the same fixes in a file")
 	}
-	requireMessage(t, call(t, countsArgs("-c", config)...), cli.ExitUsage, "only a typical day")
+	requireMessage(t, call(t, countsArgs("-c", config)...), cli.ExitUsage, "only --typical")
 	if advice := succeed(t, "counts", "--typical", "-c", config, "--from", "2026-10-25", "--to",
 		"2026-10-27", "--box", countedBox); !strings.Contains(advice.err, "useful ") {
 		t.Errorf("no advice in\n%s", advice.err)
