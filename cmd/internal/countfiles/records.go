@@ -83,7 +83,7 @@ func dayRow(r schemas.Counts) []string {
 func (o *options) typicalRow(published counts.Published, c schemas.Counts) []string {
 	windows := float64(published.Windows)
 	hundredths := func(round func(float64) float64, sum int64) string {
-		return files.Number(round(100*float64(sum)/windows) / 100)
+		return files.Number(round(100*float64(sum)/windows)/100 + 0) // -0 is 0
 	}
 	row := dayRow(c)
 	row[6] = hundredths(math.Round, c.Vehicles)
