@@ -492,3 +492,62 @@ func TestEstimateOfOne(t *testing.T) {
 		}
 	}
 }
+
+// TestEstimateShrinks: where zones keep their share through the day, estimates have at most .65 of
+// the error of the numbers, and with hours that differ they are never worse than numbers or an even
+// map by more than .02, also where all is noise.
+func TestEstimateShrinks(t *testing.T) {
+	const zones, hours, days, runs = 60, 10, 20, 6
+	polygons := make([]Area, zones)
+	for i := range polygons {
+		polygons[i] = square(fmt.Sprint(i), float64(i), float64(i+1))
+	}
+	z, even := areas(t, polygons...), slices.Repeat([]float64{1}, zones)
+	for _, vehicles := range []float64{30, 100, 300, 1000} {
+		for _, differ := range []float64{0, .5} {
+			var blind, numbers, estimates float64
+			for run := range uint64(runs) {
+				random := rand.New(rand.NewPCG(run, 9))
+				p := publisher(t, run, z, Settings{"fleet", 1, 2, days * 10})
+				order := random.Perm(zones)
+				all, truth := make([]Published, hours), make([][]float64, hours)
+				for hour := range all {
+					mixed := random.Perm(zones)
+					sums := make([]int64, zones+1)
+					for i := range zones { // Zipf's law, less what the hour moves elsewhere
+						n := .055 * vehicles * days * math.Pow(float64(i+1), -.8)
+						sums[order[i]] += int64(math.Round(n * (1 - differ)))
+						sums[mixed[i]] += int64(math.Round(n * differ))
+					}
+					for _, n := range sums[:zones] {
+						truth[hour] = append(truth[hour], float64(n))
+					}
+					w := Window{StartMS: int64(hour) * 3600_000, EndMS: int64(hour+1) * 3600_000}
+					var err error
+					if all[hour], err = p.Publish(w, sums, nil); err != nil {
+						t.Fatal(err)
+					}
+					all[hour].Windows = days
+				}
+				p.Estimate(all)
+				for hour, out := range all {
+					shown, cut := out.Estimates[:zones], make([]float64, zones)
+					if slices.Max(shown) == 0 {
+						shown = even
+					}
+					for zone := range cut {
+						cut[zone] = float64(max(0, out.Vehicles[zone]))
+					}
+					blind += Variation(even, truth[hour]) / hours / runs
+					numbers += Variation(cut, truth[hour]) / hours / runs
+					estimates += Variation(shown, truth[hour]) / hours / runs
+				}
+			}
+			if estimates > min(blind, numbers)+.02 ||
+				differ == 0 && vehicles >= 300 && estimates > .65*numbers {
+				t.Errorf("%g vehicles, %g move: an error of %.3f; numbers %.3f, an even map %.3f",
+					vehicles, differ, estimates, numbers, blind)
+			}
+		}
+	}
+}
