@@ -284,7 +284,8 @@ func dayAfter(day string) string {
 func countsDay(in, key, day, zone string, more ...string) []string {
 	return append([]string{
 		"counts", "--in", in, "--key-file", key, "--from", day, "--to", dayAfter(day),
-		"--time-zone", zone, "--per-day", "24", "--epsilon", "1", "--zone", "2km", "--box", countedBox,
+		"--time-zone", zone, "--per-day", "24", "--epsilon", "1", "--zone", "2km",
+		"--box", countedBox,
 	}, more...)
 }
 

@@ -151,8 +151,8 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	if sums, err := countfiles.Spent(file.KeyFile); err != nil {
 		d.add("counts", doctor.Failure, "%v", err)
 	} else if sums != nil {
-		d.add("counts", doctor.OK, "the key's ledger has %d published days: ε of a user's day is at "+
-			"most %g, of 31 days %g", sums.Days, sums.MostInADay, sums.MostIn31)
+		d.add("counts", doctor.OK, "the key's ledger has %d published days: ε of a user's day is "+
+			"at most %g, of 31 days %g", sums.Days, sums.MostInADay, sums.MostIn31)
 	}
 	d.counts(ctx, file, options)
 	switch {

@@ -43,11 +43,15 @@ func TestTypicalDays(t *testing.T) {
 		slots                string // start in hours, and windows
 	}{
 		{"UTC", "2026-11-01", "2026-12-01", "mon-fri", 12 * time.Hour, "", 21, "0:21 12:21"},
-		{"UTC", "2026-11-01", "2026-12-01", "mon-fri", 12 * time.Hour, "2026-11-02", 20,
-			"0:20 12:20"},
+		{
+			"UTC", "2026-11-01", "2026-12-01", "mon-fri", 12 * time.Hour, "2026-11-02", 20,
+			"0:20 12:20",
+		},
 		{"UTC", "2026-11-01", "2026-12-01", "", 24 * time.Hour, "2026-12-01", 30, "0:30"},
-		{"Europe/London", "2026-10-24", "2026-10-26", "sat,sun", 6 * time.Hour, "", 2,
-			"0:3 6:2 12:2 18:2"}, // the clock goes back at 02:00, and the hour from 01:00 is apart
+		{ // the clock goes back at 02:00, and the hour from 01:00 is apart
+			"Europe/London", "2026-10-24", "2026-10-26", "sat,sun", 6 * time.Hour, "", 2,
+			"0:3 6:2 12:2 18:2",
+		},
 		{"Europe/London", "2026-03-29", "2026-03-30", "", time.Hour, "", 1, ""}, // no 01:00
 		{"Australia/Lord_Howe", "2026-04-05", "2026-04-06", "", 12 * time.Hour, "", 1, "0:2 12:1"},
 		{"Pacific/Apia", "2011-12-29", "2012-01-01", "", 24 * time.Hour, "", 2, "0:2"},

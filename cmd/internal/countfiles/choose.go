@@ -179,24 +179,7 @@ func choose(
 
 // measure fills in what one draw of noise is worth under the least cap that covers the users' days.
 func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) error {
-	zones := t.coarse(fine.zones)
-	days, order := make([][][]counts.Visit, len(t.days)), new(visitOrder)
-	for day, users := range fine.workers[0].days {
-		places := t.places(fine, day)
-		for _, user := range users {
-			var visits []counts.Visit // the first one in each window
-			for _, v := range user.Visits() {
-				at := places[v.Window]
-				if n := len(visits); at >= 0 && (n == 0 || int(visits[n-1].Window) != at) {
-					order.add(t.hour(t.days[day], at), n)
-					visits = append(visits, counts.Visit{
-						Window: uint16(at), Zone: zones[v.Zone],
-					})
-				}
-			}
-			days[day] = append(days[day], visits)
-		}
-	}
+	days, order := t.visitsOf(fine)
 	t.settings.PerDay = min(order.cover(), int(24*time.Hour/t.plan.Length()))
 	streams := noise.NewKeyed(noise.KeyFromSeed(1))
 	for _, t.settings.Epsilon = range epsilons {
@@ -226,6 +209,29 @@ func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) erro
 		}
 	}
 	return t.kinds[1].publish(ctx, t.typical.Slots, truth, capped)
+}
+
+// visitsOf returns where each user of each day is first in each window.
+func (t *trial) visitsOf(fine *run) (days [][][]counts.Visit, order *visitOrder) {
+	zones := t.coarse(fine.zones)
+	days, order = make([][][]counts.Visit, len(t.days)), new(visitOrder)
+	for day, users := range fine.workers[0].days {
+		places := t.places(fine, day)
+		for _, user := range users {
+			var visits []counts.Visit // the first one in each window
+			for _, v := range user.Visits() {
+				at := places[v.Window]
+				if n := len(visits); at >= 0 && (n == 0 || int(visits[n-1].Window) != at) {
+					order.add(t.hour(t.days[day], at), n)
+					visits = append(visits, counts.Visit{
+						Window: uint16(at), Zone: zones[v.Zone],
+					})
+				}
+			}
+			days[day] = append(days[day], visits)
+		}
+	}
+	return days, order
 }
 
 // coarse returns the zones of the middles of smaller ones.

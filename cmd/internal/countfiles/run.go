@@ -293,6 +293,34 @@ func (r *run) write(ctx context.Context, stdout io.Writer) error {
 	return out.Close()
 }
 
+// draw adds noise to the counts of a window or a slot.
+type draw = func() (counts.Published, error)
+
+// draws yields one for each window or slot, and notes how many are estimated together.
+func (r *run) draws(ctx context.Context, together *[]int, yield func(draw, error) bool) {
+	stopped := errors.New("stopped")
+	err := r.each(ctx, func(slots []counts.Slot, truth [][]int64) error {
+		*together = append(*together, len(slots))
+		for i, slot := range slots {
+			r.inZones.add(truth[i])
+			one := func() (counts.Published, error) {
+				p, err := r.publisher()
+				if err != nil {
+					return counts.Published{}, err
+				}
+				return p.PublishSlot(slot, truth[i], nil)
+			}
+			if !yield(one, nil) {
+				return stopped
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, stopped) {
+		yield(nil, err)
+	}
+}
+
 func (r *run) writeTo(ctx context.Context, out io.Writer) error {
 	p, err := r.publisher()
 	if err != nil {
@@ -302,30 +330,8 @@ func (r *run) writeTo(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	type task = func() (counts.Published, error)
-	stopped := errors.New("stopped")
 	var together []int // how many are estimated together
-	tasks := func(yield func(task, error) bool) {
-		err := r.each(ctx, func(slots []counts.Slot, truth [][]int64) error {
-			together = append(together, len(slots))
-			for i, slot := range slots {
-				r.inZones.add(truth[i])
-				if !yield(func() (counts.Published, error) {
-					p, err := r.publisher()
-					if err != nil {
-						return counts.Published{}, err
-					}
-					return p.PublishSlot(slot, truth[i], nil)
-				}, nil) {
-					return stopped
-				}
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, stopped) {
-			yield(nil, err)
-		}
-	}
+	tasks := func(yield func(draw, error) bool) { r.draws(ctx, &together, yield) }
 	var all []counts.Published
 	return parallel.Ordered(tasks, func(published counts.Published) error {
 		if all = append(all, published); len(all) < together[0] {

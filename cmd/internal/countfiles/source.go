@@ -26,7 +26,7 @@ type Source interface {
 type Files struct{ *traces.Reader }
 
 // Workers is one for each file, up to the number of cores.
-func (f Files) Workers() int { return max(1, min(runtime.GOMAXPROCS(0), f.Reader.Files())) }
+func (f Files) Workers() int { return max(1, min(runtime.GOMAXPROCS(0), f.Files())) }
 
 // Each implements Source.
 func (f Files) Each(
