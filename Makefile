@@ -44,7 +44,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	grep -v -e /consumer/task$$ -e /cmd/geodither$$ -e /archtest$$ -e /cmd/internal/audit$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release run test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
+.PHONY: help build image release run typical test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
 	kafka-up kafka-down test-kafka test-readers bench-kafka chaos soak reproducible helm containers page \
 	test-page
 
@@ -85,6 +85,15 @@ test-readers: ## Read files with DuckDB and pandas; needs Python, and gets both
 	"$$dir/venv/bin/pip" install --quiet --disable-pip-version-check \
 		duckdb==2.0.1 pandas==3.1.1 pyarrow==26.0.1 && \
 	mkdir "$$dir/files" && "$$dir/venv/bin/python" schemas/readers.py "$$dir/geodither" "$$dir/files"
+
+typical: ## Measure "counts --typical" beside dp_mobility_report; needs Python, and gets that (DATA=GEOLIFE)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	$(GO) build -trimpath -o "$$dir/geodither" ./cmd/geodither && \
+	python3 -m venv "$$dir/venv" && \
+	"$$dir/venv/bin/pip" install --quiet --disable-pip-version-check \
+		dp_mobility_report==0.2.11 pandas==2.2.3 numpy==2.2.6 scikit-learn==1.5.2 && \
+	mkdir "$$dir/files" && "$$dir/venv/bin/python" mechanism/evaluation/typical.py "$$dir/geodither" \
+		"$$dir/files" $(DATA)
 
 run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--vehicles 1000')
 	@./bin/geodither demo $(ARGS)

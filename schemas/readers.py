@@ -49,7 +49,7 @@ for form in ("csv", "ndjson", "parquet", "geojson"):
     run("sanitize", "-c", config, "--model", model, "--in", traces, "--seed", "1",
         "--out", folder / f"day.{form}")
 for form in ("csv", "ndjson"):
-    run("counts", "--in", traces, "--from", "2026-01-26", "--to", "2026-01-26", "--epsilon", "1",
+    run("counts", "--in", traces, "--from", "2026-01-26", "--to", "2026-01-27", "--epsilon", "1",
         "--per-day", "4", "--zone", "2km", "--box", BOX, "--out", folder / f"counts.{form}")
 
 FLOATS = ["latitude", "longitude", "radius_m", "epsilon", "delta"]

@@ -30,7 +30,7 @@ func TestTimesThatNoClockHas(t *testing.T) {
 		"train": func(traces, out string) []string { return townTraining(traces, out) },
 		"counts": func(traces, out string) []string {
 			return []string{
-				"counts", "--in", traces, "--from", day, "--to", day, "--epsilon", "1",
+				"counts", "--in", traces, "--from", day, "--to", dayAfter(day), "--epsilon", "1",
 				"--per-day", "2", "--zone", "1km", "--box", "10,20,10.05,20.05", "--out", out,
 			}
 		},

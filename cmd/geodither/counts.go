@@ -19,8 +19,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/schemas"
 )
 
 type countsFlags struct {
@@ -28,6 +30,8 @@ type countsFlags struct {
 	config   config.Flags
 	section  config.Counts
 	from, to string // days
+	typical  bool
+	days     string
 	keyFile  string
 	out      string
 	source   func(key string) string // names for errors where a setting came from
@@ -36,49 +40,52 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts [-c FILE] --from DAY --to DAY [--epsilon E --per-day N] PATH...",
-		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
-		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
-the command belongs to the trusted side. All that one user does in a day changes the odds of
-anything published by at most e^ε. Days add up, and so do further editions, zones and windows of
-the same day.
+		Use:   "counts [-c FILE] --from DAY --to DAY [--typical] [--epsilon E --per-day N] PATH...",
+		Short: "Where the fleet is, under an ε for a user's whole day or month, from raw fixes",
+		Long: `Count vehicles by window and zone in raw fixes, and publish each count with noise. All that one
+user does in a day changes the odds of anything published by at most e^ε. Days add up, and so do
+further editions, zones and windows of the same day.
 
 A user counts once in each window, in at most --per-day windows of a day. Every zone of every
 window is published, with an interval that holds its count in 90 % and an estimate for maps.
-Without --per-day the command publishes nothing: it prints which zones, windows and caps are useful
-to this fleet. -c takes the section counts of a config, and the map that --zone divides.
+Without --per-day the command publishes nothing: it prints what is useful to this fleet.
 
-A key file makes the same counts give the same bytes again, and KEYFILE.counts beside it keeps what
-was published. Other counts of a published window are then refused. Without a key file a second run
-of the same days is a further ε.
+With --typical it publishes one day that stands for many: where the fleet usually is at each time of
+the day. ε is then for all that a user does on these days. Without files it reads the raw topic of
+the config up to its present end.
+
+A key file makes the same counts give the same bytes again. KEYFILE.counts beside it keeps what was
+published, so that other counts of the same time are refused. Without a key file a second run is a
+further ε.
 
 The service that counts a raw topic is "geodither counts serve".`,
-		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
-  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
-    --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
-    --out counts.csv`,
+		Example: `  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-30 --box 51.3,-0.5,51.7,0.3
+  geodither counts --in traces.csv --typical --days working --from 2026-12-01 --to 2027-01-01 \
+    --time-zone Europe/London --epsilon 2 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 \
+    --key-file noise.key --out typical.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.config.Path = cli.Config(cmd, false)
-			request, err := f.request(cmd.Flags())
+			f.config.Path = cli.Config(cmd, f.typical && len(f.input.Paths)+len(args) == 0)
+			request, err := f.request(cmd.Flags(), args)
 			if err != nil {
 				return err
 			}
-			if err := files.NotAnInput(f.out, slices.Concat(f.input.Paths, args)); err != nil {
-				return err
-			}
-			reader, err := f.input.Open(cmd.Context(), args, std.In)
+			source, err := f.open(cmd.Context(), args, request, std)
 			if err != nil {
 				return err
 			}
-			return countfiles.Run(cmd.Context(), reader, request, std)
+			return countfiles.Run(cmd.Context(), source, request, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
 	f.input.RegisterColumns(flags)
-	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")
-	flags.StringVar(&f.to, "to", "", "last `DAY`, which is published too")
+	flags.StringVar(&f.from, "from", "",
+		"first `DAY`, such as 2026-12-01, or the time at which it starts")
+	flags.StringVar(&f.to, "to", "", "`DAY` after the last one, or the time at which it starts")
+	flags.BoolVar(&f.typical, "typical", false, "publish one typical day of the range")
+	flags.StringVar(&f.days, "days", "all", "`DAYS` of a typical day: working, weekend, all or "+
+		"mon,fri, and a file of days to leave out, one a line: working,holidays.txt")
 	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
 		"time `ZONE` of the days, an IANA name")
 	flags.DurationVar(&f.section.Window, "window", time.Hour,
@@ -88,7 +95,8 @@ The service that counts a raw topic is "geodither counts serve".`,
 			"property name")
 	flags.StringVar(&f.section.Box, "box", "", "`BOX` that --zone divides, "+
 		"south,west,north,east in degrees; default: the map of the config's model")
-	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day")
+	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day, or on "+
+		"all days of a typical day")
 	flags.IntVar(&f.section.PerDay, "per-day", 0,
 		"in how many windows of a day a user counts at most")
 	flags.IntVar(&f.section.Edition, "edition", 1,
@@ -153,14 +161,50 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	return c, nil
 }
 
+// open opens the files, or the config's raw topic if there are none.
+func (f *countsFlags) open(
+	ctx context.Context, args []string, q countfiles.Request, std cli.Streams,
+) (countfiles.Source, error) {
+	inputs := slices.Concat(f.input.Paths, args)
+	if !f.ofTopic(args) {
+		if err := files.NotAnInput(f.out, inputs); err != nil {
+			return nil, err
+		}
+		reader, err := f.input.Open(ctx, args, std.In)
+		return countfiles.Files{Reader: reader}, err
+	}
+	since, err := q.Since()
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	raw, err := topicOf(q.Config)
+	if err == nil {
+		// A fix may lie ahead of its record.
+		raw.Since = since.Add(-cmp.Or(time.Duration(q.Config.MaxAhead), schemas.DefaultMaxAhead))
+		err = connect(ctx, q.Config, raw)
+	}
+	return &gather.Fixes{Topic: raw}, config.Error(f.config.Path, err)
+}
+
+// ofTopic says that the raw topic is to be read.
+func (f *countsFlags) ofTopic(args []string) bool {
+	return len(f.input.Paths)+len(args) == 0 && f.config.Path != ""
+}
+
 // request returns what to count.
-func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err error) {
+func (f *countsFlags) request(
+	flags *pflag.FlagSet, args []string,
+) (q countfiles.Request, err error) {
 	format, err := files.FormatOf(f.out)
 	switch {
 	case err != nil:
 		return q, err
 	case format != "csv" && format != "json":
 		return q, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
+	case flags.Changed("days") && !f.typical:
+		return q, cli.Usagef("--days is for --typical")
+	case f.ofTopic(args) && !f.typical:
+		return q, cli.Usagef("name files: only --typical reads the raw topic")
 	}
 	c, err := f.file(flags)
 	if err != nil {
@@ -170,8 +214,12 @@ func (f *countsFlags) request(flags *pflag.FlagSet) (q countfiles.Request, err e
 		return q, err
 	}
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
+	if c.Counts.PerDay != 0 && f.ofTopic(args) && f.keyFile == "" {
+		f.keyFile = c.KeyFile
+	}
 	q = countfiles.Request{
 		Config: c, Name: f.source, From: f.from, To: f.to,
+		Typical: f.typical, Days: f.days, Now: time.Now(),
 		Choose:  c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out"),
 		KeyFile: f.keyFile, Out: f.out, Format: format,
 	}

@@ -53,7 +53,7 @@ func shift(t *testing.T) (lines string, zones *counts.Zones, truth [24][]float64
 // chooseArgs has no cap, so the command publishes nothing.
 func chooseArgs(in string, more ...string) []string {
 	return append([]string{
-		"counts", "--in", in, "--from", "2026-11-23", "--to", "2026-11-23", "--box", countedBox,
+		"counts", "--in", in, "--from", "2026-11-23", "--to", "2026-11-24", "--box", countedBox,
 	}, more...)
 }
 
@@ -81,14 +81,19 @@ func TestCountsChoose(t *testing.T) {
 	if n := strings.Count(out, "km "); n < 12 || row == nil {
 		t.Fatalf("there are few trials:\n%s", out)
 	}
-	wrong, err := strconv.ParseFloat(row[len(row)-2], 64)
+	wrong, err := strconv.ParseFloat(row[len(row)-14], 64) // daily, ε = 1
 	if err != nil {
 		t.Fatal(err)
 	}
-	const useful = "useful      --window 1h --zone 2km --per-day 12 --epsilon 1; it cuts " +
-		"12 h 2 % 13 h 2 % 14 h 2 % 15 h 2 % 16 h 2 % 17 h 2 % 18 h 100 %"
-	if !strings.Contains(out, useful) {
-		t.Errorf("no %q in\n%s", useful, out)
+	for _, useful := range []string{
+		"useful      daily, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h " +
+			"--zone 1km --per-day 12, or --window 3h --zone 1km --per-day 4",
+		// A typical day of one day is that day.
+		"useful      typical, ε = 1: --window 30m --zone 1km --per-day 24, or --window 1h ",
+	} {
+		if !strings.Contains(out, useful) {
+			t.Errorf("no %q in\n%s", useful, out)
+		}
 	}
 	score, sum := 0., 0.
 	for range 4 {
@@ -130,11 +135,19 @@ func TestCountsChooseNamed(t *testing.T) {
 		words []string
 		rows  int
 	}{
-		{[]string{"--window", "6h", "--zone", "3km"}, []string{"6h ", "3km ", "useful  "}, 1},
-		{[]string{"--window", "15m"}, []string{"15m ", "0.5km ", "4km "}, 4},
-		{[]string{"--epsilon", ".01"}, []string{"useful      none at ε = 0.01"}, 12},
 		{
-			[]string{"--from", "2026-11-22", "--to", "2026-11-22"},
+			[]string{"--window", "6h", "--zone", "3km"},
+			[]string{"6h ", "3km ", "useful      typical, ε = 5: "},
+			1,
+		},
+		{[]string{"--window", "15m"}, []string{"15m ", "0.5km ", "4km "}, 4},
+		{
+			[]string{"--epsilon", ".01"},
+			[]string{"useful      daily, ε = 0.01: nothing", "typical, ε = 0.01: nothing"},
+			12,
+		},
+		{
+			[]string{"--from", "2026-11-22", "--to", "2026-11-23"},
 			[]string{"WARNING     no fix lies in these days"},
 			0,
 		},
@@ -150,7 +163,7 @@ func TestCountsChooseNamed(t *testing.T) {
 				t.Errorf("%v: no %q in\n%s", c.args, words, out)
 			}
 		}
-		if n := strings.Count(out, "± ") - strings.Count(out, "± holds"); n != c.rows {
+		if n := strings.Count(out, " % at ") + strings.Count(out, "  0 %  "); n != c.rows {
 			t.Errorf("%v: %d trials, want %d:\n%s", c.args, n, c.rows, out)
 		}
 	}
@@ -174,7 +187,7 @@ func TestCountsWarnings(t *testing.T) {
 		{[]string{"--zone", "2km", "--per-day", "11"}, "does not cover"},
 		{
 			[]string{
-				"--zone", "2km", "--per-day", "12", "--from", "2026-11-24", "--to", "2026-11-24",
+				"--zone", "2km", "--per-day", "12", "--from", "2026-11-24", "--to", "2026-11-25",
 			},
 			"no fix lies in these days",
 		},

@@ -205,7 +205,7 @@ func (f *fleetDays) count(
 	box := m.Grid.Box()
 	for edition := range 5 {
 		s.add(t, succeed(t, "counts", "--in", filepath.Join(dir, "days.csv"),
-			"--from", "2026-11-23", "--to", "2026-11-23", "--epsilon", fmt.Sprint(epsilon),
+			"--from", "2026-11-23", "--to", "2026-11-24", "--epsilon", fmt.Sprint(epsilon),
 			"--per-day", fmt.Sprint(perDay), "--zone", fmt.Sprintf("%gm", zones.CellM()),
 			"--box", fmt.Sprintf("%v,%v,%v,%v", box.South, box.West, box.North, box.East),
 			"--key-file", key, "--edition", fmt.Sprint(edition+1)).out)

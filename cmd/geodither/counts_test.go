@@ -26,7 +26,7 @@ const countedBox = "51.40,-0.20,51.46,-0.10"
 // countsArgs counts two days around the end of summer time in London, in windows of an hour.
 func countsArgs(more ...string) []string {
 	return append([]string{
-		"counts", "--from", "2026-10-25", "--to", "2026-10-26", "--time-zone", "Europe/London",
+		"counts", "--from", "2026-10-25", "--to", "2026-10-27", "--time-zone", "Europe/London",
 		"--per-day", "3", "--zone", "2km", "--box", countedBox,
 	}, append(more, "--epsilon", "1")...)
 }
@@ -143,11 +143,19 @@ func TestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := 1
-	for i, w := range slices.Concat(days...) {
-		want, err := p.Publish(w, truth[i], nil)
-		if err != nil {
-			t.Fatal(err)
+	var all []counts.Published
+	for _, windows := range days {
+		published := make([]counts.Published, len(windows))
+		for i, w := range windows {
+			if published[i], err = p.Publish(w, truth[len(all)+i], nil); err != nil {
+				t.Fatal(err)
+			}
 		}
+		p.Estimate(published) // a day's windows together
+		all = append(all, published...)
+	}
+	for _, want := range all {
+		w := want.Window
 		for zone, vehicles := range want.Vehicles {
 			low, high := p.Interval(vehicles)
 			fields := []string{
@@ -248,7 +256,7 @@ func TestCountsLedger(t *testing.T) {
 	}
 	succeed(t, countsArgs("--in", in, "--key-file", key, "--per-day", "4", "--edition", "3")...)
 	succeed(t, countsArgs("--in", in, "--key-file", key, "--per-day", "4", "--from", "2026-10-27",
-		"--to", "2026-10-27")...)
+		"--to", "2026-10-28")...)
 	write(t, dir, "noise.key.counts.new", "")
 	requireMessage(t, call(t, countsArgs("--in", in, "--key-file", key)...), cli.ExitFailed,
 		"noise.key.counts.new", "exists: wait for the run")
@@ -267,11 +275,17 @@ func TestCountsLedger(t *testing.T) {
 	}
 }
 
+func dayAfter(day string) string {
+	at, _ := time.Parse(time.DateOnly, day)
+	return at.AddDate(0, 0, 1).Format(time.DateOnly)
+}
+
 // countsDay counts one day by the clock of a time zone, under one key.
 func countsDay(in, key, day, zone string, more ...string) []string {
 	return append([]string{
-		"counts", "--in", in, "--key-file", key, "--from", day, "--to", day, "--time-zone", zone,
-		"--per-day", "24", "--epsilon", "1", "--zone", "2km", "--box", countedBox,
+		"counts", "--in", in, "--key-file", key, "--from", day, "--to", dayAfter(day),
+		"--time-zone", zone, "--per-day", "24", "--epsilon", "1", "--zone", "2km",
+		"--box", countedBox,
 	}, more...)
 }
 
@@ -403,7 +417,7 @@ func TestCountsRefused(t *testing.T) {
 		"a,2026-10-26T06:10:00Z,x,-0.15\n")
 	args := countsArgs("--in", in)
 	choose := []string{
-		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--box",
+		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-27", "--box",
 		"51.3,-0.5,51.7,0.3",
 	}
 	for _, args := range [][]string{args, choose} {
@@ -437,7 +451,7 @@ func TestCountsZones(t *testing.T) {
 		feature("east", 0, 1)))
 	in := write(t, dir, "in.csv", countsColumns+"a,2026-10-26T06:10:00Z,51.42,-0.15\n")
 	args := []string{
-		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon", "1",
+		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-27", "--epsilon", "1",
 		"--per-day", "1",
 	}
 	out := succeed(t, append(args, "--zone", zones)...).out
@@ -469,7 +483,7 @@ func TestCountsUsage(t *testing.T) {
 	in := write(t, dir, "in.csv", countsColumns)
 	config := write(t, dir, "geodither.yml", `counts: {zone: 2, box: "0,0,1,1"}`)
 	days := []string{
-		"counts", "-c", config, "--in", in, "--from", "2026-10-26", "--to", "2026-10-26",
+		"counts", "-c", config, "--in", in, "--from", "2026-10-26", "--to", "2026-10-27",
 		"--epsilon", "1", "--per-day", "1",
 	}
 	for _, c := range []struct {
@@ -485,12 +499,14 @@ func TestCountsUsage(t *testing.T) {
 		{countsArgs("--in", in, "--window", "7h"), "divide a day"},
 		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has only 4 windows"},
 		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},
+		{countsArgs("--in", in, "--days", "all"), "--days is for --typical"},
+		{countsArgs("--in", in, "--from", "2026-10-25T00:00:00Z"), "no day starts then"},
 		{countsArgs("--in", in, "--from", "today"), "--from"},
 		{countsArgs("--in", in, "--time-zone", "Mars"), "Mars"},
 		{countsArgs("--in", in, "--zone", "z.geojson"), "name a GeoJSON file that is there"},
 		{
 			[]string{
-				"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon",
+				"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-27", "--epsilon",
 				"1", "--per-day", "1", "--zone", "1km",
 			}, "--box BOX",
 		},

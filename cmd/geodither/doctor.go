@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/checks"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/countfiles"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -146,6 +147,12 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
 	service.Examine(ctx, options, file.Beside(), d.tell)
+	if sums, err := countfiles.Spent(file.KeyFile); err != nil {
+		d.add("counts", checks.Failure, "%v", err)
+	} else if sums != nil {
+		d.add("counts", checks.OK, "the key's ledger has %d published days: ε of a user's day is "+
+			"at most %g, of 31 days %g", sums.Days, sums.MostInADay, sums.MostIn31)
+	}
 	d.counts(ctx, file, options)
 	switch {
 	case ctx.Err() != nil:

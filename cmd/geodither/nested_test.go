@@ -45,7 +45,7 @@ func TestNestedFiles(t *testing.T) {
 			"--epsilon", "2",
 		},
 		"counts": {
-			"counts", "--in", "IN", "--out", "OUT", "--from", "2023-11-14", "--to", "2023-11-14",
+			"counts", "--in", "IN", "--out", "OUT", "--from", "2023-11-14", "--to", "2023-11-15",
 			"--epsilon", "1", "--per-day", "3", "--zone", "1km", "--box", servicetest.TownBox,
 			"--key-file", write(t, dir, "key", strings.Repeat("7", 64)),
 		},

@@ -144,18 +144,33 @@ func (f *trainFlags) checkSource(given func(string) bool) error {
 // names.
 func (f *trainFlags) readConfig() (config.File, error) {
 	c, err := config.Read(f.config)
-	switch {
-	case err != nil, len(f.Inputs) > 0:
-	case c.Topics.Raw == "":
-		err = errors.New("topics.raw: name the topic to train on")
-	case len(c.Brokers) == 0:
-		err = errors.New("brokers: name one, such as localhost:9092")
-	case c.MaxAhead < 0:
-		err = errors.New("max_ahead must not be negative")
-	default:
-		_, err = c.Source()
+	if err == nil && len(f.Inputs) == 0 {
+		_, err = topicOf(c)
 	}
 	return c, config.Error(f.config, err)
+}
+
+// topicOf returns the raw topic of a config, without a connection.
+func topicOf(c config.File) (*gather.Topic, error) {
+	switch {
+	case c.Topics.Raw == "":
+		return nil, errors.New("topics.raw: name the topic to read")
+	case len(c.Brokers) == 0:
+		return nil, errors.New("brokers: name one, such as localhost:9092")
+	case c.MaxAhead < 0:
+		return nil, errors.New("max_ahead must not be negative")
+	}
+	source, err := c.Source()
+	return &gather.Topic{Name: c.Topics.Raw, Source: source}, err
+}
+
+// connect connects a topic to the config's brokers.
+func connect(ctx context.Context, c config.File, topic *gather.Topic) error {
+	connection, err := c.Connection()
+	if err == nil {
+		topic.Client, err = connection.Connect(ctx, c.Brokers)
+	}
+	return err
 }
 
 // source opens the files, or connects to the brokers.
@@ -170,18 +185,13 @@ func (f *trainFlags) source(
 		reader, err := f.input.Open(ctx, args, std.In)
 		return gather.Files{Reader: reader}, err
 	}
-	source, err := c.Source()
+	s, err := topicOf(c)
 	if err != nil {
 		return nil, config.Error(f.config, err)
 	}
-	s := &gather.Topic{Name: c.Topics.Raw, Source: source, From: f.from, To: f.to}
+	s.From, s.To = f.from, f.to
 	if err := topics.CheckRange(s.From, s.To); err != nil {
 		return nil, err
 	}
-	connection, err := c.Connection()
-	if err != nil {
-		return nil, config.Error(f.config, err)
-	}
-	s.Client, err = connection.Connect(ctx, c.Brokers)
-	return s, err
+	return s, config.Error(f.config, connect(ctx, c, s))
 }

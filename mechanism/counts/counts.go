@@ -5,7 +5,7 @@
 // Time is cut into windows (Plan), space into zones (Zones). In each window a user counts once, at
 // the first usable fix, in at most PerDay windows of a day (Counter). Every zone of every window
 // is published with its count plus discrete Laplace noise of scale PerDay/ε, empty ones included
-// (Publisher).
+// (Publisher). A typical day (Typical) is one publication about many days.
 //
 // Guarantee: adding or removing everything that a user does in a day changes at most PerDay counts
 // by one each. So what is published of that day is ε-differentially private for a user and day.
@@ -14,6 +14,9 @@
 // further editions, zone sets and window lengths of the same day. The guarantee is not about people
 // who travel together: they share what is published of them. PROOFS.md, "counts: a user's day", has
 // the proof.
+//
+// Files: counts.go who counts; window.go days and windows; zones.go places; typical.go the days and
+// slots of a typical day; publish.go noise; estimate.go what follows from noisy numbers.
 package counts
 
 import (

@@ -71,9 +71,13 @@ var ErrChanged = errors.New("other counts of this window were published under th
 // Published is what may be published of a window.
 type Published struct {
 	Window
-	// Vehicles is the count plus noise of each zone. It may be negative.
+	// Windows is how many windows a sum is of: 1, but in a typical day those of the slot.
+	Windows int
+	// Vehicles is the count plus noise of each zone, or the sum of the slot's counts plus noise. It
+	// may be negative.
 	Vehicles []int64
-	// Estimates are Vehicles for shares and maps: see estimates.
+	// Estimates are Vehicles for shares and maps, an average where Windows is above 1: the nearest
+	// numbers that are not negative and have the same sum, or what Estimate finds.
 	Estimates []float64
 	// Digest belongs to the trusted side. Keep it, and give it to the next Publish of this window.
 	Digest Digest
@@ -84,8 +88,9 @@ type Publisher struct {
 	streams  noise.Streams
 	zones    *Zones
 	settings Settings
-	epsilon  uint64 // billionths
-	half     int64  // see HalfWidth
+	typical  *Typical // nil: each window for itself
+	epsilon  uint64   // billionths
+	half     int64    // see HalfWidth
 	buf      []byte
 }
 
@@ -95,10 +100,37 @@ func NewPublisher(streams noise.Streams, zones *Zones, s Settings) (*Publisher, 
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	epsilon, _ := s.billionths()
-	return &Publisher{
-		streams: streams, zones: zones, settings: s, epsilon: epsilon, half: s.halfWidth(),
-	}, nil
+	return newPublisher(streams, zones, s, nil), nil
+}
+
+// NewTypical returns a publisher of a typical day, by PublishSlot.
+func NewTypical(
+	streams noise.Streams, zones *Zones, s Settings, t *Typical,
+) (*Publisher, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return newPublisher(streams, zones, s, t), nil
+}
+
+func newPublisher(streams noise.Streams, zones *Zones, s Settings, t *Typical) *Publisher {
+	p := &Publisher{streams: streams, zones: zones, settings: s, typical: t}
+	p.epsilon, _ = s.billionths()
+	p.half = halfWidth(p.rate())
+	return p
+}
+
+// days is how many days one publication is about.
+func (p *Publisher) days() int {
+	if p.typical == nil {
+		return 1
+	}
+	return len(p.typical.Days)
+}
+
+// rate is ε for each count that a user may change: the inverse of the scale of the noise.
+func (p *Publisher) rate() float64 {
+	return p.settings.Epsilon / float64(p.days()*p.settings.PerDay)
 }
 
 // Publish returns what to publish of a window with these true counts, one for each zone. before is
@@ -116,9 +148,9 @@ func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published
 	if before != nil && *before != digest {
 		return Published{}, ErrChanged
 	}
-	out := Published{Window: w, Vehicles: make([]int64, len(counts)), Digest: digest}
+	out := Published{Window: w, Windows: 1, Vehicles: make([]int64, len(counts)), Digest: digest}
 	for zone, count := range counts {
-		src, err := p.streams.On(noise.DayAt(w.StartMS), p.transcript(noiseOf, w, uint32(zone)))
+		src, err := p.streams.On(p.keyOf(w), p.transcript(noiseOf, w, uint32(zone)))
 		if err != nil {
 			return Published{}, err
 		}
@@ -128,33 +160,56 @@ func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published
 	return out, nil
 }
 
-// estimates returns the nearest numbers to those of a window, by the sum of squares, that are not
-// negative and have the same sum, or 0 if that is negative. True counts are not negative, and the
-// noise of a sum is small beside that of all its zones. It is a function of published numbers, so
-// it costs no ε. The same number is taken from all zones, and what would be negative then is 0
-// (Held, Wolfe and Crowder 1974, doi:10.1007/BF01580223). Nothing is multiplied, so all machines
-// have the same bits.
+// estimates are the nearest numbers to those of one window.
 func estimates(vehicles []int64) []float64 {
-	sorted, sum := make([]float64, len(vehicles)), 0.0
+	numbers, sum := make([]float64, len(vehicles)), 0.0
 	for zone, n := range vehicles {
-		sorted[zone] = float64(n)
+		numbers[zone] = float64(n)
 		sum += float64(n)
 	}
+	return nearest(numbers, sum)
+}
+
+// nearest returns the nearest numbers, by the sum of squares, that are not negative and have a sum,
+// or 0 if that is negative. True counts are not negative, and the noise of a sum is small beside
+// that of all its zones. The same number is taken from all zones, and what would be negative then
+// is 0 (Held, Wolfe and Crowder 1974, doi:10.1007/BF01580223). Nothing is multiplied, so all
+// machines have the same bits.
+func nearest(numbers []float64, sum float64) []float64 {
+	sorted := slices.Clone(numbers)
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	largest, less := 0.0, math.Inf(-1)
 	for i, n := range sorted {
 		largest += n
 		less = max(less, (largest-max(sum, 0))/float64(i+1))
 	}
-	for zone, n := range vehicles {
-		sorted[zone] = max(0, float64(n)-less)
+	for zone, n := range numbers {
+		sorted[zone] = max(0, n-less)
 	}
 	return sorted
 }
 
-// draw returns discrete Laplace noise of scale PerDay/ε: P(k) ∝ e^{-|k|ε/PerDay}, exactly.
+// PublishSlot is Publish of a typical day's slot: counts are the sums of its windows.
+func (p *Publisher) PublishSlot(s Slot, counts []int64, before *Digest) (Published, error) {
+	out, err := p.Publish(s.Window, counts, before)
+	out.Windows = s.Windows
+	return out, err
+}
+
+// keyOf is the day whose key a window's noise has. A typical day has that of the last day of its
+// range.
+func (p *Publisher) keyOf(w Window) noise.Day {
+	if p.typical != nil {
+		return p.typical.key
+	}
+	return noise.DayAt(w.StartMS)
+}
+
+// draw returns discrete Laplace noise of scale c/ε: P(k) ∝ e^{-|k|ε/c}, exactly. c is PerDay for
+// each day that the publication is about.
 func (p *Publisher) draw(src noise.Source) int64 {
-	y, negative := noise.DiscreteLaplace(src, uint64(p.settings.PerDay)*billion, p.epsilon)
+	c := uint64(p.days() * p.settings.PerDay)
+	y, negative := noise.DiscreteLaplace(src, c*billion, p.epsilon)
 	size := int64(math.MaxInt64 / 2)
 	if y.Hi == 0 && y.Lo < uint64(size) {
 		size = int64(y.Lo)
@@ -180,7 +235,7 @@ func (p *Publisher) Digest(w Window, counts []int64) (d Digest, err error) {
 		b = binary.BigEndian.AppendUint64(b, uint64(count))
 	}
 	p.buf = b
-	src, err := p.streams.On(noise.DayAt(w.StartMS), b)
+	src, err := p.streams.On(p.keyOf(w), b)
 	if err != nil {
 		return d, err
 	}
@@ -196,12 +251,16 @@ const (
 	digestOf = "geodither counts 1: digest of all counts"
 )
 
+// ofTypical comes before the use in the transcripts of a typical day.
+const ofTypical = "typical day, "
+
 // transcript is what the noise of one zone in one window, or the digest of all, is a function of.
 //
 //	use         text with its length, 1 byte
+//	days        only of a typical day, 32 bytes: Typical.Digest
 //	source      with its length, 1 byte
 //	edition     4 bytes
-//	window      start and end, UTC, 8 bytes each
+//	window      start and end, UTC, 8 bytes each; of a slot since midnight
 //	zones       32 bytes, the digest of the zone set
 //	epsilon     8 bytes, billionths
 //	per day     4 bytes
@@ -212,7 +271,13 @@ const (
 // publications would show which zones did not change.
 func (p *Publisher) transcript(use string, w Window, number uint32) []byte {
 	s, digest := &p.settings, p.zones.Digest()
+	if p.typical != nil {
+		use = ofTypical + use
+	}
 	b := append(append(p.buf[:0], byte(len(use))), use...)
+	if p.typical != nil {
+		b = append(b, p.typical.digest[:]...)
+	}
 	b = append(append(b, byte(len(s.Source))), s.Source...)
 	b = binary.BigEndian.AppendUint32(b, s.Edition)
 	b = binary.BigEndian.AppendUint64(b, uint64(w.StartMS))
@@ -234,10 +299,9 @@ func (p *Publisher) Interval(vehicles int64) (low, high int64) {
 }
 
 // halfWidth returns the least m such that noise is beyond ±m in at most 10 % of draws. With
-// a = e^{-ε/PerDay}, P(|k| > m) = 2a^{m+1}/(1 + a).
-func (s Settings) halfWidth() int64 {
+// a = e^{-rate}, P(|k| > m) = 2a^{m+1}/(1 + a).
+func halfWidth(rate float64) int64 {
 	const beyond = .1
-	rate := s.Epsilon / float64(s.PerDay)
 	a := portable.Exp(-rate)
 	// e^{-3.1} is below .05, and 1 + a above 1.
 	return int64(sort.Search(int(math.Ceil(3.1/rate)), func(m int) bool {

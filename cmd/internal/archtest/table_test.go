@@ -364,9 +364,9 @@ var table = map[string]rule{
 	"cmd/internal/statement": {
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
-			"cmd/internal/engine", "cmd/internal/files", "mechanism", "mechanism/hours",
-			"mechanism/law", "mechanism/mobility", "mechanism/follow", "mechanism/noise",
-			"mechanism/trial", "schemas/mapping",
+			"cmd/internal/countfiles", "cmd/internal/engine", "cmd/internal/files", "mechanism",
+			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/follow",
+			"mechanism/noise", "mechanism/trial", "schemas/mapping",
 		},
 		tests: []string{"cmd/internal/servicetest", "deploy"},
 	},

@@ -4,38 +4,83 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Run counts the fixes of a reader, and publishes the counts or says what may be useful to publish.
-func Run(ctx context.Context, reader *traces.Reader, q Request, std cli.Streams) error {
+// Run counts the fixes of a source, and publishes the counts or says what may be useful to publish.
+func Run(ctx context.Context, source Source, q Request, std cli.Streams) error {
 	if q.Choose {
-		return choose(ctx, reader, q, std)
+		return choose(ctx, source, q, std)
 	}
-	return publish(ctx, reader, q, std)
+	return publish(ctx, source, q, std)
 }
 
 // trial is a zone and a window that may be published, with what they are worth to a fleet.
 type trial struct {
 	options
 	zone    string    // as --zone has it
-	half    int64     // of the interval of a count
 	visits  [24]int64 // windows of users, by the hour at which they start
 	counted [24]int64 // of these, under the cap
 	inZones onMap     // under the cap
-	wrong   float64   // vehicles that are shown in a wrong zone
-	seen    float64   // all vehicles on the map
+	kinds   [2]kind
 }
 
-// usefulShare is which share of a fleet may be shown in a wrong zone.
-const usefulShare = .2
+// kind is a kind of publication: an even map, and attempts at several ε.
+type kind struct {
+	blind    score
+	attempts []*attempt
+}
+
+var kindNames = [2]string{"daily", "typical"}
+
+// attempt is one ε of a kind.
+type attempt struct {
+	*counts.Publisher
+	score
+}
+
+// score sums up how many vehicles are shown in a wrong zone, of all on the map.
+type score struct{ wrong, seen float64 }
+
+// add adds what was shown of a window or slot, and where the vehicles were.
+func (s *score) add(shown []float64, truth []int64) {
+	n, actual := 0., make([]float64, len(truth)-1)
+	for zone := range actual {
+		actual[zone] = float64(truth[zone])
+		n += actual[zone]
+	}
+	if shown = shown[:len(actual)]; slices.Max(shown) == 0 {
+		shown = evenly(len(actual))
+	}
+	s.wrong += n * counts.Variation(shown, actual)
+	s.seen += n
+}
+
+// share is the share of vehicles that are shown in a wrong zone.
+func (s *score) share() float64 { return s.wrong / max(s.seen, 1) }
+
+// evenly is a map on which every zone has as many vehicles.
+func evenly(zones int) []float64 { return slices.Repeat([]float64{1}, zones) }
+
+// usefulShare is which share of a fleet may be shown in a wrong zone, and usefulGain by how much
+// that has to be less than on an even map.
+const (
+	usefulShare = .2
+	usefulGain  = .02
+)
+
+// useful says whether an attempt is worth its ε.
+func (k *kind) useful(a *attempt) bool {
+	return a.share() <= usefulShare && a.share() <= k.blind.share()-usefulGain
+}
 
 // mostTried bounds the number of zones that are tried, and with it the time.
 const mostTried = 5000
@@ -44,7 +89,7 @@ const mostTried = 5000
 // none. The first one has the shortest windows and the smallest zones.
 func (q Request) trials() (all []*trial, err error) {
 	c := &q.Config.Counts
-	c.Epsilon, c.PerDay = cmp.Or(c.Epsilon, 1), 1 // the cap is found later
+	c.Epsilon, c.PerDay = cmp.Or(c.Epsilon, 1), 1 // the cap and other ε are found later
 	sides := []string{c.Zone}
 	if c.Zone == "" && c.Zones == "" {
 		if sides, err = q.sides(); err != nil {
@@ -94,26 +139,28 @@ func (q Request) sides() (sides []string, err error) {
 // choose reads all fixes, and prints which of several zones and windows are useful. It publishes
 // nothing.
 func choose(
-	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
+	ctx context.Context, source Source, q Request, std cli.Streams,
 ) error {
+	epsilons := []float64{1, 2, 5}
+	if given := q.Config.Counts.Epsilon; given != 0 {
+		epsilons = []float64{given}
+	}
+	q.Typical = true // beside each day for itself
 	trials, err := q.trials()
 	if err != nil {
 		return cli.Usage(err)
 	}
 	fine := &run{options: trials[0].options}
 	fine.settings.PerDay = counts.MaxPerDay
-	progress := cli.NewProgress(std.Err, reader.Progress)
-	err = fine.read(ctx, reader, progress)
-	progress.Done()
-	if err != nil {
+	if err := fine.read(ctx, source, std.Err); err != nil {
 		return err
 	}
 	onMap := 0.
 	for _, t := range trials {
-		if err := t.measure(ctx, fine); err != nil {
+		if err := t.measure(ctx, fine, epsilons); err != nil {
 			return err
 		}
-		onMap += t.seen
+		onMap += t.kinds[0].blind.seen
 	}
 	l := new(cli.Summary)
 	l.Line("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
@@ -121,19 +168,53 @@ func choose(
 	l.Line("fixes", "%d, of these %d outside the days and %s", fine.workers[0].fixes,
 		fine.workers[0].outside, fine.workers[0].refusedWords())
 	if !fine.warnOfNothing(l, onMap) {
-		err = chosen(l, trials)
+		err = chosen(l, trials, epsilons)
 	}
 	_, wrong := fmt.Fprint(std.Err, l.String()) // std.Out has what may be published
-	if n := reader.Skips(); n.Total > 0 {
+	if n := source.Skips(); n.Total > 0 {
 		fmt.Fprintln(std.Err, n)
 	}
 	return cmp.Or(err, wrong)
 }
 
 // measure fills in what one draw of noise is worth under the least cap that covers the users' days.
-func (t *trial) measure(ctx context.Context, fine *run) error {
+func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) error {
+	days, order := t.visitsOf(fine)
+	t.settings.PerDay = min(order.cover(), int(24*time.Hour/t.plan.Length()))
+	streams := noise.NewKeyed(noise.KeyFromSeed(1))
+	for _, t.settings.Epsilon = range epsilons {
+		daily, err := counts.NewPublisher(streams, t.zones, t.settings)
+		if err != nil {
+			return err
+		}
+		typical, err := counts.NewTypical(streams, t.zones, t.settings, t.typical)
+		if err != nil {
+			return err
+		}
+		for i, p := range []*counts.Publisher{daily, typical} {
+			t.kinds[i].attempts = append(t.kinds[i].attempts, &attempt{Publisher: p})
+		}
+	}
+	truth, capped := t.typical.Sums(t.zones), t.typical.Sums(t.zones)
+	for day, users := range days {
+		windows := t.days[day]
+		all, counted := t.tally(windows, users)
+		t.typical.Add(truth, t.plan, windows, all)
+		t.typical.Add(capped, t.plan, windows, counted)
+		for i := range windows {
+			t.inZones.add(counted[i])
+		}
+		if err := t.kinds[0].publish(ctx, counts.SlotsOf(windows), all, counted); err != nil {
+			return err
+		}
+	}
+	return t.kinds[1].publish(ctx, t.typical.Slots, truth, capped)
+}
+
+// visitsOf returns where each user of each day is first in each window.
+func (t *trial) visitsOf(fine *run) (days [][][]counts.Visit, order *visitOrder) {
 	zones := t.coarse(fine.zones)
-	days, order := make([][][]counts.Visit, len(t.days)), new(visitOrder)
+	days, order = make([][][]counts.Visit, len(t.days)), new(visitOrder)
 	for day, users := range fine.workers[0].days {
 		places := t.places(fine, day)
 		for _, user := range users {
@@ -150,18 +231,7 @@ func (t *trial) measure(ctx context.Context, fine *run) error {
 			days[day] = append(days[day], visits)
 		}
 	}
-	t.settings.PerDay = min(order.cover(), int(24*time.Hour/t.plan.Length()))
-	p, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(1)), t.zones, t.settings)
-	if err != nil {
-		return err
-	}
-	t.half = p.HalfWidth()
-	for day, users := range days {
-		if err := t.publish(ctx, p, t.days[day], users); err != nil {
-			return err
-		}
-	}
-	return nil
+	return days, order
 }
 
 // coarse returns the zones of the middles of smaller ones.
@@ -219,11 +289,9 @@ func (o *visitOrder) cover() int {
 	}
 }
 
-// publish compares a day's estimates with what its users did.
-func (t *trial) publish(
-	ctx context.Context, p *counts.Publisher, windows []counts.Window, users [][]counts.Visit,
-) error {
-	truth, capped := tallyOf(windows, t.zones), tallyOf(windows, t.zones)
+// tally returns what a day's users did, all of it and under the cap.
+func (t *trial) tally(windows []counts.Window, users [][]counts.Visit) (truth, capped [][]int64) {
+	truth, capped = tallyOf(windows, t.zones), tallyOf(windows, t.zones)
 	for _, visits := range users {
 		for i, v := range visits {
 			hour := t.hour(windows, int(v.Window))
@@ -235,20 +303,29 @@ func (t *trial) publish(
 			}
 		}
 	}
-	for i, w := range windows {
-		t.inZones.add(capped[i])
-		published, err := p.Publish(w, capped[i], nil)
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
+	return truth, capped
+}
+
+// publish compares the estimates of one publication with what the users did.
+func (k *kind) publish(
+	ctx context.Context, slots []counts.Slot, truth, capped [][]int64,
+) error {
+	for _, actual := range truth {
+		k.blind.add(evenly(len(actual)), actual)
+	}
+	for _, a := range k.attempts {
+		all := make([]counts.Published, len(slots))
+		for i, slot := range slots {
+			var err error
+			all[i], err = a.PublishSlot(slot, capped[i], nil)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
 		}
-		onMap := t.zones.Count() - 1
-		n, actual := 0., make([]float64, onMap)
-		for zone := range actual {
-			actual[zone] = float64(truth[i][zone])
-			n += actual[zone]
+		a.Estimate(all)
+		for i, published := range all {
+			a.add(published.Estimates, truth[i])
 		}
-		t.wrong += n * counts.Variation(published.Estimates[:onMap], actual)
-		t.seen += n
 	}
 	return nil
 }
@@ -258,44 +335,61 @@ func tallyOf(windows []counts.Window, zones *counts.Zones) [][]int64 {
 	return counts.Tally(len(windows), zones.Count(), func(func(*counts.Counter) bool) {})
 }
 
-// share is the share of vehicles that are shown in a wrong zone.
-func (t *trial) share() float64 { return t.wrong / max(t.seen, 1) }
-
-// chosen writes a table of trials, and which of each length of windows has the smallest useful
-// zones.
-func chosen(l *cli.Summary, trials []*trial) error {
+// chosen writes a table of trials, and which zones are useful at each ε.
+func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 	table := report.Table{Columns: []string{
-		"window", "zone", "per-day", "most cut", "vehicles a zone", "90 %", "wrong",
+		"window", "zone", "per-day", "most cut", "vehicles a zone",
 	}}
-	useful := map[time.Duration]*trial{}
+	for _, kind := range kindNames {
+		table.Columns = append(table.Columns, kind+" even")
+		for _, epsilon := range epsilons {
+			table.Columns = append(table.Columns, fmt.Sprintf("%s ε = %g", kind, epsilon))
+		}
+	}
+	percent := func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 	for _, t := range trials {
 		cut := "0 %"
 		if hour, share := mostCut(t.visits, t.counted); share > 0 {
 			cut = fmt.Sprintf("%.1f %% at %02d h", 100*share, hour)
 		}
-		table.Add(tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, cut,
-			t.inZones.around()/float64(t.zones.Count()-1), fmt.Sprintf("± %d", t.half),
-			fmt.Sprintf("%.0f %%", 100*t.share()))
-		if length := t.plan.Length(); useful[length] == nil && t.share() <= usefulShare {
-			useful[length] = t
+		row := []any{
+			tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, cut,
+			t.inZones.around() / float64(t.zones.Count()-1),
 		}
+		for _, kind := range t.kinds {
+			row = append(row, percent(kind.blind.share()))
+			for _, a := range kind.attempts {
+				row = append(row, percent(a.share()))
+			}
+		}
+		table.Add(row...)
 	}
 	err := table.Text(l)
 	fmt.Fprintf(l, "\nper-day is the least that cuts at most %.0f %% of the users' windows of a "+
-		"busy hour, ± holds\na count in 90 %%, and wrong is the share of vehicles that estimate "+
-		"shows in a wrong zone.\n", 100*shiftShare)
-	for _, t := range trials {
-		if useful[t.plan.Length()] != t {
-			continue
+		"busy hour. The last\ncolumns have the share of vehicles that estimate shows in a wrong "+
+		"zone; even is a map on which\nevery zone has as many. A typical day stands for %s: its ε "+
+		"is for all of them. Useful\nare at most %.0f %%, if even has more.\n",
+		100*shiftShare, cli.Quantity(int64(len(trials[0].days)), "day"), 100*usefulShare)
+	for kind, name := range kindNames {
+		for i, epsilon := range epsilons {
+			l.Line("useful", "%s, ε = %g: %s", name, epsilon, usefulWords(trials, kind, i))
 		}
-		_, cut := capWords(t.visits, t.counted)
-		l.Line("useful", "--window %s --zone %s --per-day %d --epsilon %g; it cuts%s",
-			tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, t.settings.Epsilon,
-			cmp.Or(cut, " nothing"))
-	}
-	if len(useful) == 0 {
-		l.Line("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+
-			"zones, longer windows or more vehicles", trials[0].settings.Epsilon, 100*usefulShare)
 	}
 	return err
+}
+
+// usefulWords names the smallest useful zones of each length of windows.
+func usefulWords(trials []*trial, kind, epsilon int) string {
+	var all []string
+	found := map[time.Duration]bool{}
+	for _, t := range trials {
+		k, length := &t.kinds[kind], t.plan.Length()
+		if !found[length] && k.useful(k.attempts[epsilon]) {
+			found[length] = true
+			all = append(all, fmt.Sprintf("--window %s --zone %s --per-day %d",
+				tune.Short(length), t.zone, t.settings.PerDay))
+		}
+	}
+	return cmp.Or(strings.Join(all, ", or "),
+		"nothing: choose larger zones, longer windows or more vehicles")
 }

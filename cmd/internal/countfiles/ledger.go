@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/counts"
 )
@@ -23,41 +25,80 @@ import (
 // digest of each window's true counts. Noise of one window must never be added to other counts, so
 // a run enters its windows before it publishes them. The digests say nothing without the key.
 //
-// The file is text: a first line with its version, and a line for each window, its fields separated
-// by a space. An empty file beside it excludes other runs until this one has its windows there.
+// The file is text: a first line with its version, and a line for each window, or for each day of a
+// typical day, its fields separated by a space. An empty file beside it excludes other runs until
+// this one has its windows there.
 type ledger struct {
 	path, lock string
 	lines      []ledgerLine
 	added      int
 }
 
-// ledgerLine is one published window. Times are milliseconds since 1970. The borders of its day
-// stand for the time zone, whose name says nothing: a user's cap, and with it ε, is for the time
-// between them.
+// ledgerLine is one published window, or one day of a typical day. Times are milliseconds since
+// 1970. The borders of its day stand for the time zone, whose name says nothing: a user's cap, and
+// with it ε, is for the time between them.
 type ledgerLine struct {
 	startMS, endMS, dayStartMS, dayEndMS int64
 	edition, zones, epsilon, perDay      string
 	digest                               string
+	days                                 int    // of a typical day; 0: the line is a window
+	period                               string // which days these are: Typical.Digest
 }
 
 func (l ledgerLine) String() string {
-	return fmt.Sprint(l.startMS, l.endMS, l.dayStartMS, l.dayEndMS) + " " + l.settings() + " " +
-		l.digest
+	return strings.TrimSpace(fmt.Sprint(l.startMS, l.endMS, l.dayStartMS, l.dayEndMS) + " " +
+		strings.Join([]string{l.edition, l.zones, l.epsilon, l.perDay}, " ") + " " + l.digest +
+		" " + l.kind())
+}
+
+// kind is empty for a window.
+func (l ledgerLine) kind() string {
+	if l.days == 0 {
+		return ""
+	}
+	return fmt.Sprint(l.days) + " " + l.period
 }
 
 // settings are those of the publication. Its windows are disjoint, and so are its days.
 func (l ledgerLine) settings() string {
-	return strings.Join([]string{l.edition, l.zones, l.epsilon, l.perDay}, " ")
+	return strings.Join([]string{l.edition, l.zones, l.epsilon, l.perDay, l.kind()}, " ")
+}
+
+// cost is the ε of one user's day. A typical day has its ε for all its days.
+func (l ledgerLine) cost() float64 {
+	epsilon, _ := strconv.ParseFloat(l.epsilon, 64)
+	return epsilon / float64(max(l.days, 1))
+}
+
+// parseLine reads a line.
+func parseLine(text string) (l ledgerLine, err error) {
+	fields := strings.Fields(text)
+	if len(fields) == 11 {
+		l.period = fields[10]
+		l.days, err = strconv.Atoi(fields[9])
+		fields = fields[:9]
+	}
+	if err == nil {
+		_, err = fmt.Sscan(strings.Join(fields, " "), &l.startMS, &l.endMS, &l.dayStartMS,
+			&l.dayEndMS, &l.edition, &l.zones, &l.epsilon, &l.perDay, &l.digest)
+	}
+	if err == nil && (l.String() != text || len(l.digest) != 2*len(counts.Digest{})) {
+		err = errors.New("is damaged")
+	}
+	return l, err
 }
 
 // differences names in what a line differs from another one, with its own values.
 func (l ledgerLine) differences(other ledgerLine) string {
 	var all []string
+	if l.period != other.period {
+		all = append(all, fmt.Sprintf("a typical day of %d days", l.days))
+	}
 	if l.dayStartMS != other.dayStartMS || l.dayEndMS != other.dayEndMS {
 		all = append(all, fmt.Sprintf("day from %s to %s", files.Time(l.dayStartMS),
 			files.Time(l.dayEndMS)))
 	}
-	if l.startMS != other.startMS || l.endMS != other.endMS {
+	if l.days == 0 && (l.startMS != other.startMS || l.endMS != other.endMS) {
 		all = append(all, "window of "+
 			(time.Duration(l.endMS-l.startMS)*time.Millisecond).String())
 	}
@@ -78,13 +119,17 @@ const (
 	ledgerHead      = "geodither ledger of counts 2"
 )
 
-// openLedger reads the ledger of a key file. Without a file there is none yet.
-func openLedger(keyFile string) (*ledger, error) {
-	// A link to a key is that key, and so is its ledger.
+// ledgerOf returns the path of a key's ledger. A link to a key is that key.
+func ledgerOf(keyFile string) string {
 	if file, err := filepath.EvalSymlinks(keyFile); err == nil {
 		keyFile = file
 	}
-	l := &ledger{path: keyFile + ledgerExtension}
+	return keyFile + ledgerExtension
+}
+
+// openLedger reads the ledger of a key file. Without a file there is none yet.
+func openLedger(keyFile string) (*ledger, error) {
+	l := &ledger{path: ledgerOf(keyFile)}
 	l.lock = l.path + ".new"
 	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -117,11 +162,8 @@ func (l *ledger) read() error {
 			l.path)
 	}
 	for i, text := range lines[1:] {
-		var line ledgerLine
-		n, err := fmt.Sscan(text, &line.startMS, &line.endMS, &line.dayStartMS, &line.dayEndMS,
-			&line.edition, &line.zones, &line.epsilon, &line.perDay, &line.digest)
-		if err != nil || n != 9 || line.String() != text ||
-			len(line.digest) != 2*len(counts.Digest{}) {
+		line, err := parseLine(text)
+		if err != nil {
 			return fmt.Errorf("%s: line %d is damaged (counts-published)", l.path, i+2)
 		}
 		l.lines = append(l.lines, line)
@@ -129,12 +171,12 @@ func (l *ledger) read() error {
 	return nil
 }
 
-// add enters the windows of a run. It fails where one overlaps a window that was published under
-// the same edition and is not the very same one: it would cost a further ε that no edition names.
-// It fails too where the ledger has a window with other counts.
+// add enters the windows of a run, or the days of its typical day. It fails where one overlaps one
+// of the same kind that was published under the same edition and is not the very same one: it would
+// cost a further ε that no edition names. It fails too where the ledger has one with other counts.
 func (l *ledger) add(windows []ledgerLine) error {
 	old := slices.DeleteFunc(slices.Clone(l.lines), func(o ledgerLine) bool {
-		return o.edition != windows[0].edition
+		return o.edition != windows[0].edition || (o.days == 0) != (windows[0].days == 0)
 	})
 	slices.SortFunc(old, func(a, b ledgerLine) int { return cmp.Compare(a.startMS, b.startMS) })
 	for _, line := range windows {
@@ -189,33 +231,19 @@ func (l *ledger) FileMode() os.FileMode { return 0o600 }
 func (l *ledger) close() error { return os.Remove(l.lock) }
 
 // spent says what all publications that a day of a run touches cost a user under this key, where
-// there are several. Days of two time zones overlap in part, and a user's fixes of the common part
-// count in both.
+// there are several: for a day, and for all days of the run. Days of two time zones overlap in
+// part, and a user's fixes of the common part count in both.
 func (l *ledger) spent(days [][]counts.Window) string {
-	type publication struct {
-		startMS, endMS int64 // of a day
-		settings       string
-	}
-	all := map[publication]float64{} // ε
-	for _, line := range l.lines {
-		epsilon, _ := strconv.ParseFloat(line.epsilon, 64)
-		all[publication{line.dayStartMS, line.dayEndMS, line.settings()}] = epsilon
-	}
-	most, sum := 1, 0.0
-	for day := range all {
+	most, sum, total := 1, 0.0, 0.0
+	all := publications(l.lines)
+	for _, day := range all {
 		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
 			return day.startMS < of[len(of)-1].EndMS && of[0].StartMS < day.endMS
 		}) {
 			continue
 		}
-		n, epsilon := 0, 0.0
-		for other, cost := range all {
-			if other == day || other.settings != day.settings &&
-				other.startMS < day.endMS && day.startMS < other.endMS {
-				n, epsilon = n+1, epsilon+cost
-			}
-		}
-		if n > 1 && epsilon > sum {
+		total += day.cost
+		if n, epsilon := day.meets(all); n > 1 && epsilon > sum {
 			most, sum = n, epsilon
 		}
 	}
@@ -223,5 +251,70 @@ func (l *ledger) spent(days [][]counts.Window) string {
 		return ""
 	}
 	return fmt.Sprintf("WARNING     %d days that were published under this key meet in one that "+
-		"this run touches: for a user's day that is ε = %g in all\n", most, sum)
+		"this run touches: for a user's day that is ε = %.4g in all, for the %s of this run %.4g\n",
+		most, sum, cli.Quantity(int64(len(days)), "day"), total)
+}
+
+// publication is one day that was published in one way.
+type publication struct {
+	startMS, endMS int64 // of the day
+	settings       string
+	cost           float64 // ε
+}
+
+// publications returns the days of a ledger, in the order of their starts.
+func publications(lines []ledgerLine) (all []publication) {
+	known := map[publication]bool{}
+	for _, line := range lines {
+		p := publication{line.dayStartMS, line.dayEndMS, line.settings(), line.cost()}
+		if !known[p] {
+			known[p], all = true, append(all, p)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b publication) int {
+		return cmp.Compare(a.startMS, b.startMS)
+	})
+	return all
+}
+
+// meets returns how many published days meet in one, itself included, and their ε.
+func (p publication) meets(all []publication) (n int, epsilon float64) {
+	for _, other := range all {
+		if other == p || other.settings != p.settings &&
+			other.startMS < p.endMS && p.startMS < other.endMS {
+			n, epsilon = n+1, epsilon+other.cost
+		}
+	}
+	return n, epsilon
+}
+
+// Sums are what a key's ledger knows of counts and typical days, for one user.
+type Sums struct {
+	Days       int     `json:"published_days"` // each as often as it was published
+	MostInADay float64 `json:"most_in_a_day"`  // ε
+	MostIn31   float64 `json:"most_in_31_days"`
+}
+
+// Spent returns the sums of the ledger beside a key file; nil if there is none.
+func Spent(keyFile string) (*Sums, error) {
+	if keyFile == "" {
+		return nil, nil
+	}
+	l := &ledger{path: ledgerOf(keyFile)}
+	if err := l.read(); err != nil || len(l.lines) == 0 {
+		return nil, err
+	}
+	const monthMS = 31 * 24 * 60 * 60 * 1000
+	all := publications(l.lines)
+	sums, month, first := &Sums{Days: len(all)}, 0.0, 0
+	for _, day := range all {
+		_, epsilon := day.meets(all)
+		sums.MostInADay = max(sums.MostInADay, epsilon)
+		for month += day.cost; all[first].startMS <= day.startMS-monthMS; first++ {
+			month -= all[first].cost
+		}
+		sums.MostIn31 = max(sums.MostIn31, month)
+	}
+	sums.MostInADay, sums.MostIn31 = engine.Rounded(sums.MostInADay), engine.Rounded(sums.MostIn31)
+	return sums, nil
 }

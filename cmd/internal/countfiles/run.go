@@ -1,27 +1,20 @@
 package countfiles
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math/bits"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -35,8 +28,7 @@ type run struct {
 	request Request
 	places  map[counts.Date]int // of the days
 	workers []worker
-	showing sync.Mutex // one worker shows the progress at a time
-	inZones onMap      // of what was written
+	inZones onMap // of what was written
 }
 
 // onMap sums up how many vehicles are counted on the map in a window: elsewhere is no part of it.
@@ -81,17 +73,14 @@ type userDay struct {
 // publish reads all fixes before it publishes any count. The ledger is on the disk before the
 // output appears.
 func publish(
-	ctx context.Context, reader *traces.Reader, q Request, std cli.Streams,
+	ctx context.Context, source Source, q Request, std cli.Streams,
 ) error {
 	o, err := q.options()
 	if err != nil {
 		return cli.Usage(err)
 	}
 	r := &run{options: o, request: q}
-	progress := cli.NewProgress(std.Err, reader.Progress)
-	err = r.read(ctx, reader, progress)
-	progress.Done()
-	if err != nil {
+	if err := r.read(ctx, source, std.Err); err != nil {
 		return err
 	}
 	words := ""
@@ -104,36 +93,31 @@ func publish(
 		return err
 	}
 	_, err = io.WriteString(std.Err, r.words()+words)
-	if n := reader.Skips(); n.Total > 0 {
+	if n := source.Skips(); n.Total > 0 {
 		fmt.Fprintln(std.Err, n)
 	}
 	return err
 }
 
 // read takes all fixes, and gathers the users of all workers in the first one.
-func (r *run) read(
-	ctx context.Context, reader *traces.Reader, progress *cli.Progress,
-) error {
+func (r *run) read(ctx context.Context, source Source, log io.Writer) error {
 	r.places = map[counts.Date]int{}
 	for day, windows := range r.days {
 		r.places[windows[0].Day] = day
 	}
-	r.workers = make([]worker, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
+	r.workers = make([]worker, source.Workers())
 	for i := range r.workers {
 		r.workers[i].days = make([]map[string]*userDay, len(r.days))
 		for day := range r.days {
 			r.workers[i].days[day] = map[string]*userDay{}
 		}
 	}
-	err := reader.Parallel(len(r.workers), func(at int, fix schemas.Raw) error {
-		w := &r.workers[at]
-		w.count(r, fix)
-		if w.fixes%4096 == 0 && r.showing.TryLock() {
-			progress.Show(w.fixes)
-			r.showing.Unlock()
-		}
+	progress := cli.NewProgress(log, nil)
+	err := source.Each(ctx, progress, func(at int, fix schemas.Raw) error {
+		r.workers[at].count(r, fix)
 		return ctx.Err()
 	})
+	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -141,7 +125,7 @@ func (r *run) read(
 	for i := 1; i < len(r.workers); i++ {
 		all.merge(&r.workers[i], r.settings.PerDay)
 	}
-	return reader.Skips().Nothing(all.fixes)
+	return source.Skips().Nothing(all.fixes)
 }
 
 // count counts one fix. It looks at the fix by itself, and at what the user has on the same day.
@@ -195,10 +179,15 @@ func (w *worker) merge(other *worker, perDay int) {
 	}
 }
 
-// each calls use with the true counts of one window after the other.
+// each calls use with what is published together: the true counts of a day's windows, or the sums
+// of a typical day's slots.
 func (r *run) each(
-	ctx context.Context, use func(w counts.Window, truth []int64) error,
+	ctx context.Context, use func(slots []counts.Slot, truth [][]int64) error,
 ) error {
+	var sums [][]int64
+	if r.typical != nil {
+		sums = r.typical.Sums(r.zones)
+	}
 	for day, windows := range r.days {
 		tally := counts.Tally(len(windows), r.zones.Count(),
 			func(yield func(*counts.Counter) bool) {
@@ -208,21 +197,33 @@ func (r *run) each(
 					}
 				}
 			})
-		for i, w := range windows {
-			if err := errors.Join(ctx.Err(), use(w, tally[i])); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.typical != nil {
+			r.typical.Add(sums, r.plan, windows, tally)
+			continue
+		}
+		if err := use(counts.SlotsOf(windows), tally); err != nil {
+			return err
 		}
 	}
-	return nil
+	if r.typical == nil {
+		return nil
+	}
+	return use(r.typical.Slots, sums)
 }
 
 func (r *run) publisher() (*counts.Publisher, error) {
-	return counts.NewPublisher(noise.NewKeyed(r.request.Key), r.zones, r.settings)
+	streams := noise.NewKeyed(r.request.Key)
+	if r.typical != nil {
+		return counts.NewTypical(streams, r.zones, r.settings, r.typical)
+	}
+	return counts.NewPublisher(streams, r.zones, r.settings)
 }
 
-// register enters all windows in the ledger of the key, and says which ε its days have by now. It
-// fails where other counts of a window were published before.
+// register enters what is published in the ledger of the key, and says which ε its days have by
+// now. It fails where other counts were published before.
 func (r *run) register(ctx context.Context) (words string, err error) {
 	ledger, err := openLedger(r.request.KeyFile)
 	if err != nil {
@@ -243,106 +244,143 @@ func (r *run) register(ctx context.Context) (words string, err error) {
 	return ledger.spent(r.days), ledger.commit(ctx)
 }
 
-// ledgerLines are the windows of the run, by day.
+// ledgerLines are the windows of the run, or the days of its typical day.
 func (r *run) ledgerLines(ctx context.Context, p *counts.Publisher) (
 	lines []ledgerLine, err error,
 ) {
 	zones := r.zones.Digest()
-	err = r.each(ctx, func(w counts.Window, truth []int64) error {
-		digest, err := p.Digest(w, truth)
-		day := r.days[r.places[w.Day]]
-		lines = append(lines, ledgerLine{
-			startMS: w.StartMS, endMS: w.EndMS,
-			dayStartMS: day[0].StartMS, dayEndMS: day[len(day)-1].EndMS,
-			edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", zones[:16]),
-			epsilon: fmt.Sprint(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
-			digest: digest.String(),
-		})
-		return err
+	line := ledgerLine{
+		edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", zones[:16]),
+		epsilon: fmt.Sprint(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
+	}
+	add := func(startMS, endMS int64, day []counts.Window, digest counts.Digest) {
+		line.startMS, line.endMS, line.digest = startMS, endMS, digest.String()
+		line.dayStartMS, line.dayEndMS = day[0].StartMS, day[len(day)-1].EndMS
+		lines = append(lines, line)
+	}
+	err = r.each(ctx, func(slots []counts.Slot, truth [][]int64) error {
+		if r.typical != nil {
+			digest, err := p.Digest(counts.Window{}, slices.Concat(truth...))
+			days := r.typical.Digest()
+			line.days, line.period = len(r.days), fmt.Sprintf("%x", days[:16])
+			for _, day := range r.days {
+				add(day[0].StartMS, day[len(day)-1].EndMS, day, digest)
+			}
+			return err
+		}
+		for i, slot := range slots {
+			digest, err := p.Digest(slot.Window, truth[i])
+			if err != nil {
+				return err
+			}
+			add(slot.StartMS, slot.EndMS, r.days[r.places[slot.Day]], digest)
+		}
+		return nil
 	})
 	return lines, err
 }
 
-// write writes all windows. All cores draw noise, and the records come in the order of time.
+// write writes all that is published. All cores draw noise, and the records come in the order of
+// time.
 func (r *run) write(ctx context.Context, stdout io.Writer) error {
 	out, err := files.CreateOrStdout(r.request.Out, stdout)
 	if err != nil {
 		return err
 	}
-	if r.request.Format == "csv" {
-		_, err = fmt.Fprintln(out, strings.Join(header, ","))
-	}
-	type task = func() ([]byte, error)
-	tasks := func(yield func(task, error) bool) {
-		stopped := errors.New("stopped")
-		err := r.each(ctx, func(w counts.Window, truth []int64) error {
-			r.inZones.add(truth)
-			if !yield(func() ([]byte, error) { return r.records(w, truth) }, nil) {
-				return stopped
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, stopped) {
-			yield(nil, err)
-		}
-	}
-	if err == nil {
-		err = parallel.Ordered(tasks, func(records []byte) error {
-			_, err := out.Write(records)
-			return err
-		})
-	}
-	if err != nil {
+	if err := r.writeTo(ctx, out); err != nil {
 		return errors.Join(err, out.Discard())
 	}
 	return out.Close()
 }
 
-// records returns the records of a window, encoded.
-func (r *run) records(w counts.Window, truth []int64) ([]byte, error) {
+// draw adds noise to the counts of a window or a slot.
+type draw = func() (counts.Published, error)
+
+// draws yields one for each window or slot, and notes how many are estimated together.
+func (r *run) draws(ctx context.Context, together *[]int, yield func(draw, error) bool) {
+	stopped := errors.New("stopped")
+	err := r.each(ctx, func(slots []counts.Slot, truth [][]int64) error {
+		*together = append(*together, len(slots))
+		for i, slot := range slots {
+			r.inZones.add(truth[i])
+			one := func() (counts.Published, error) {
+				p, err := r.publisher()
+				if err != nil {
+					return counts.Published{}, err
+				}
+				return p.PublishSlot(slot, truth[i], nil)
+			}
+			if !yield(one, nil) {
+				return stopped
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, stopped) {
+		yield(nil, err)
+	}
+}
+
+func (r *run) writeTo(ctx context.Context, out io.Writer) error {
 	p, err := r.publisher()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	published, err := p.Publish(w, truth, nil)
+	encode, err := r.encoder(r.request.Format, out, p)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var b bytes.Buffer
-	encode, err := encoder(r.request.Format, &b)
-	if err != nil {
-		return nil, err
-	}
-	for zone := range published.Vehicles {
-		err := encode(counting.Record(p, r.zones, r.settings, published, int32(zone)))
-		if err != nil {
-			return nil, err
+	var together []int // how many are estimated together
+	tasks := func(yield func(draw, error) bool) { r.draws(ctx, &together, yield) }
+	var all []counts.Published
+	return parallel.Ordered(tasks, func(published counts.Published) error {
+		if all = append(all, published); len(all) < together[0] {
+			return nil
 		}
-	}
-	return b.Bytes(), nil
+		p.Estimate(all)
+		for _, published := range all {
+			for zone := range published.Vehicles {
+				if err := encode(published, int32(zone)); err != nil {
+					return err
+				}
+			}
+		}
+		all, together = all[:0], together[1:]
+		return ctx.Err()
+	})
 }
 
 // words say what was published and what that guarantees, and then, for the trusted side alone, what
 // follows from true counts.
 func (r *run) words() string {
-	s, days, windows, half := r.settings, int64(len(r.days)), int64(0), int64(0)
+	s, days, windows, half := r.settings, int64(len(r.days)), int64(0), 0.0
 	for _, day := range r.days {
 		windows += int64(len(day))
 	}
 	if p, err := r.publisher(); err == nil {
-		half = p.HalfWidth()
+		half = float64(p.HalfWidth())
 	}
 	l := new(cli.Summary)
 	fmt.Fprintf(l, "%s of %v from %v on, by the clock of %s (%s), %s\n",
 		cli.Quantity(windows, "window"), r.plan.Length(), r.days[0][0].Day,
 		r.plan.Zone(), hours.ZoneVersion, cli.Quantity(int64(r.zones.Count()), "zone"))
-	l.Line("guarantee", "all that one user does in a day changes the odds of what is published by "+
-		"at most e^%g (ε = %g); one day in place of another %g", s.Epsilon, s.Epsilon, 2*s.Epsilon)
-	if days > 1 {
-		l.Line("", "a user's %d days add up to ε = %g", days, float64(days)*s.Epsilon)
+	if r.typical == nil {
+		l.Line("guarantee", "all that one user does in a day changes the odds of what is "+
+			"published by at most e^%g (ε = %g); one day in place of another %g", s.Epsilon,
+			s.Epsilon, 2*s.Epsilon)
+		if days > 1 {
+			l.Line("", "a user's %d days add up to ε = %g", days, float64(days)*s.Epsilon)
+		}
+	} else {
+		half /= float64(days)
+		l.Line("guarantee", "all that one user does on %s (%v) changes the odds of what is "+
+			"published by at most e^%g (ε = %g); one such period in place of another %g",
+			cli.Quantity(days, "day"), r.weekdays, s.Epsilon, s.Epsilon, 2*s.Epsilon)
+		l.Line("", "one day alone: ε = %.3g; in place of another %.3g", s.Epsilon/float64(days),
+			2*s.Epsilon/float64(days))
 	}
 	l.Line("", "people who travel together share what is published of them")
-	l.Line("interval", "vehicles ± %d holds the count of a zone in 90 %%", half)
+	l.Line("interval", "vehicles ± %.3g holds the count of a zone in 90 %%", half)
 	if r.request.KeyFile == "" {
 		l.Line("key", "fresh and forgotten: a second run of these days is a further ε "+
 			"(--key-file keeps one)")
@@ -447,6 +485,9 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 // warn says where the published numbers are noise above all.
 func (r *run) warn(l *cli.Summary) {
 	zones, scale := r.zones.Count()-1, float64(r.settings.PerDay)/r.settings.Epsilon
+	if r.typical != nil { // of sums
+		scale *= float64(len(r.days))
+	}
 	if !r.warnOfNothing(l, r.inZones.vehicles) && r.inZones.around() < scale*float64(zones) {
 		l.Line("WARNING", "the fleet is smaller than the noise: %.2g vehicles in a zone and "+
 			"window, noise of scale %.3g. Leave --per-day out to see which zones are useful",
@@ -457,39 +498,4 @@ func (r *run) warn(l *cli.Summary) {
 // hour is the hour of the day at which a window of a day starts.
 func (r *options) hour(windows []counts.Window, index int) int {
 	return r.plan.Hour(windows[index].StartMS)
-}
-
-var header = []string{
-	"window_start", "window_end", "day", "zone", "latitude", "longitude", "vehicles", "low", "high",
-	"estimate", "epsilon", "per_day", "edition",
-}
-
-// encoder returns what writes a record as a line of CSV or JSON.
-func encoder(format string, out io.Writer) (func(schemas.Counts) error, error) {
-	if format != "csv" {
-		lines, err := schemas.NewCodec(schemas.JSONText)
-		return func(r schemas.Counts) error {
-			line, err := lines.AppendCounts(nil, r)
-			if err == nil {
-				_, err = out.Write(append(line, '\n'))
-			}
-			return err
-		}, err
-	}
-	rows := csv.NewWriter(out)
-	return func(r schemas.Counts) error {
-		latitude, longitude := "", ""
-		if r.Latitude.Known {
-			latitude, longitude = files.Degrees(r.Latitude.Number),
-				files.Degrees(r.Longitude.Number)
-		}
-		err := rows.Write([]string{
-			files.Time(r.WindowStart), files.Time(r.WindowEnd), r.Day, r.Zone, latitude, longitude,
-			strconv.FormatInt(r.Vehicles, 10), strconv.FormatInt(r.Low, 10),
-			strconv.FormatInt(r.High, 10), files.Number(r.Estimate), files.Number(r.Epsilon),
-			strconv.Itoa(int(r.PerDay)), strconv.FormatInt(r.Edition, 10),
-		})
-		rows.Flush()
-		return err
-	}, nil
 }

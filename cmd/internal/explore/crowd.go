@@ -276,12 +276,12 @@ func (c *crowd) records(
 		if engine.Plausible(fix) != nil {
 			continue
 		}
-		_, out, err := e.Sanitize(fix, &state)
+		out, err := e.Sanitize(fix, &state)
 		if _, refused := errors.AsType[*schemas.Rejection](err); err != nil && !refused {
 			return nil, 0, err
 		}
 		at, known := c.index[c.start(fix)]
-		if !known || believed[at] != nil || err != nil || !out.Kind.Published() {
+		if !known || believed[at] != nil || err != nil || !out.Outcome.Kind.Published() {
 			continue
 		}
 		posterior, total := &state.Posterior, state.Posterior.Total()

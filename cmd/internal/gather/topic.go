@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
@@ -29,6 +31,8 @@ type Topic struct {
 	Name     string
 	Source   engine.Source // how its records are read
 	From, To topics.Bound  // the record at To is left out
+	// Since is a time from which on no record may have been deleted; zero: any may.
+	Since time.Time
 }
 
 // window is the part of a partition that is read.
@@ -51,16 +55,59 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 	if err != nil {
 		return nil, err
 	}
-	bar.Phase("reading", nil)
-	workers := min(len(windows), 2*runtime.GOMAXPROCS(0)) // some wait for the broker
-	in := newGathered(into, workers)
+	in := newGathered(into, min(len(windows), topicWorkers()))
 	in.From = fmt.Sprintf("%d records in %d partitions of %s", total, len(windows), s.Name)
+	in.Skips, err = s.scan(ctx, windows, bar, func(worker int, fix schemas.Raw) error {
+		in.addFix(worker, fix)
+		return nil
+	})
+	return in, err
+}
+
+// topicWorkers is how many partitions are read at a time at most: some wait for the broker.
+func topicWorkers() int { return 2 * runtime.GOMAXPROCS(0) }
+
+// Fixes gives the fixes of a topic, as Reader does of files.
+type Fixes struct {
+	Topic *Topic
+	skips traces.Skips
+}
+
+// Workers is how many there are at most.
+func (f *Fixes) Workers() int { return topicWorkers() }
+
+// Skips returns what was left out, once Each has returned.
+func (f *Fixes) Skips() *traces.Skips { return &f.skips }
+
+// Each gives the fixes of all records that are committed when it starts to take, which several
+// workers call at a time.
+func (f *Fixes) Each(
+	ctx context.Context, bar *cli.Progress, take func(worker int, fix schemas.Raw) error,
+) error {
+	windows, _, err := f.Topic.windows(ctx)
+	if err == nil {
+		f.skips, err = f.Topic.scan(ctx, windows, bar, take)
+	}
+	return err
+}
+
+// scan reads parts of partitions. Each worker reads one of them after the other.
+func (s *Topic) scan(
+	ctx context.Context, windows []window, bar *cli.Progress,
+	take func(worker int, fix schemas.Raw) error,
+) (traces.Skips, error) {
+	bar.Phase("reading", nil)
+	total := int64(0)
+	for _, w := range windows {
+		total += max(0, w.to-w.from)
+	}
+	workers := min(len(windows), topicWorkers())
 	skips := make([]*traces.Skips, workers)
 	for i := range skips {
 		skips[i] = &traces.Skips{Unit: recordUnit}
 	}
 	var done atomic.Int64
-	err = parallel.Pool{
+	err := parallel.Pool{
 		Workers: workers,
 	}.Do(len(windows), func(worker int) func(*parallel.Task) error {
 		return func(t *parallel.Task) error {
@@ -83,7 +130,9 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 					case fix.Skipped != mapping.NoRule:
 						s.skip(skips[worker], p, r.Offset, "input: "+s.rules()[fix.Skipped])
 					default:
-						in.addFix(worker, fix.Raw)
+						if err := take(worker, fix.Raw); err != nil {
+							return err
+						}
 					}
 				}
 				return err
@@ -94,8 +143,7 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 			return err
 		}
 	})
-	in.Skips = traces.Merge(skips...)
-	return in, err
+	return traces.Merge(skips...), err
 }
 
 // windows resolves the bounds in every partition.
@@ -108,6 +156,9 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	for p := range int32(counts[s.Name]) {
 		r, err := topics.Open(ctx, s.Client, s.Name, p, consumer.FetcherOptions{})
 		if err != nil {
+			return nil, 0, err
+		}
+		if err := s.complete(ctx, p, r); err != nil {
 			return nil, 0, err
 		}
 		from, err := s.From.Resolve(ctx, r, r.First)
@@ -131,6 +182,19 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 			s.Name, held)
 	}
 	return windows, total, nil
+}
+
+// complete returns an error where a partition may have lost records that were appended after Since.
+func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
+	if s.Since.IsZero() || r.First == 0 {
+		return nil
+	}
+	record, ok, err := r.Cursor(r.First, r.End).Next(ctx)
+	if err == nil && (!ok || record.Timestamp > s.Since.UnixMilli()) {
+		err = fmt.Errorf("%s/%d has lost records since %s (retention): choose a later --from",
+			s.Name, p, s.Since.UTC().Format(time.RFC3339))
+	}
+	return err
 }
 
 // rules are the names of the rules that skip records.

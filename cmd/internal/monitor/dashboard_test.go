@@ -76,6 +76,30 @@ func readBoard(t *testing.T, name string) (board dashboard) {
 	return board
 }
 
+// TestTypicalBoard: the map of a typical day asks for columns that the documented table has, and
+// shows what it asks for.
+func TestTypicalBoard(t *testing.T) {
+	text, err := os.ReadFile("../../../schemas/CONSUMERS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "CREATE TABLE fleet_typical (")
+	table, _, _ = strings.Cut(table, ");")
+	for _, p := range readBoard(t, "typical.json").Panels {
+		chosen, _, _ := strings.Cut(p.Targets[0].RawSQL, "\nFROM ")
+		for name := range strings.SplitSeq(strings.TrimPrefix(chosen, "SELECT "), ", ") {
+			if !strings.Contains(table, " "+name+" ") {
+				t.Errorf("%q asks for %q, which %s lacks", p.Title, name, table)
+			}
+		}
+		layer := p.Options.Layers[0]
+		if style := layer.Config.Style; style.Size.Field != "estimate" ||
+			layer.Location.Latitude != "latitude" || !strings.Contains(chosen, ", estimate,") {
+			t.Errorf("%q shows %+v", p.Title, layer)
+		}
+	}
+}
+
 // TestDashboard: the dashboard asks for metrics that there are.
 func TestDashboard(t *testing.T) {
 	b, _, _ := newTestBoard()

@@ -20,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/countfiles"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
@@ -55,6 +56,9 @@ type Facts struct {
 	MostInAYear      float64  `json:"most_in_a_year"`
 	OneMoment        Moment   `json:"one_moment"`
 	Counts           *Counts  `json:"counts"`
+
+	// Ledger is of the counts and typical days that were published from files; null: none.
+	Ledger *countfiles.Sums `json:"ledger_of_counts"`
 
 	Records       Records  `json:"records"`
 	OutsideTheMap string   `json:"outside_the_map"`
@@ -192,6 +196,9 @@ func New(path string, audits []string, stop func() error) (*Facts, error) {
 		release.Estimate,
 	}
 	if f.Counts, err = counted(&file, release, model.Step); err != nil {
+		return nil, config.Error(path, err)
+	}
+	if f.Ledger, err = countfiles.Spent(file.KeyFile); err != nil {
 		return nil, config.Error(path, err)
 	}
 	f.audited = audit.Settings{

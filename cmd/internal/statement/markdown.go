@@ -25,6 +25,7 @@ func Markdown(out io.Writer, f *Facts, made time.Time) error {
 	for _, s := range []struct{ title, text string }{
 		{"What the numbers mean", f.meaning()},
 		{"What counts reveal", f.counts()},
+		{"What counts from files have revealed", f.ledger()},
 		{"What is not protected", f.unprotected()},
 		{"Whom it rests on", f.trust()},
 		{"What is kept, and erased", f.kept()},
@@ -208,6 +209,19 @@ fixes.`,
 		code(c.Topic), c.Zones, seconds(c.WindowS), number(c.Epsilon), c.TimeZone,
 		seconds(c.LongestDayS), c.PerDay, number(engine.Rounded(30*c.Epsilon)),
 		engine.Grouped(c.WithRecords), code(c.TrueCounts))
+}
+
+// ledger says what the key's ledger adds up; empty where there is none.
+func (f *Facts) ledger() string {
+	l := f.Ledger
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf(`The ledger beside the key knows %d published days of %s, daily ones and
+those of typical days. All that one user id does in a day, added or removed, changes the odds of all of
+it by at most e^ε, with ε = %s, and all that it does in 31 days with ε = %s. One day or period in place
+of another is twice that. Counts of the service above are not in the ledger.`, l.Days,
+		code("geodither counts"), number(l.MostInADay), number(l.MostIn31))
 }
 
 func (f *Facts) unprotected() string {

@@ -559,6 +559,29 @@ func TestFewUsers(t *testing.T) {
 	s.wording(markdown, []string{"model " + s.model.ID() + ": it was learned from 6 users"}, nil)
 }
 
+// TestLedger: the sums of the key's ledger are those of both kinds.
+func TestLedger(t *testing.T) {
+	s := newService(t, plainRelease, "")
+	if _, values := s.both(s.facts()); s.at(values, "ledger_of_counts") != nil {
+		t.Error("there are sums without a ledger")
+	}
+	const day, settings = 86_400_000, " 1 00 2 8 "
+	text := "geodither ledger of counts 2\n"
+	for i := range 40 { // typical days of 20 days, ε = 2, and counts of the first day
+		from := i * day
+		text += fmt.Sprint(from, from+day, from, from+day) + settings + strings.Repeat("0", 64) +
+			fmt.Sprint(" 20 period", i/20) + "\n"
+	}
+	text += fmt.Sprint(0, day, 0, day) + settings + strings.Repeat("0", 64) + "\n"
+	s.ok(os.WriteFile(filepath.Join(s.dir, "noise.key.counts"), []byte(text), 0o600))
+	markdown, values := s.both(s.facts())
+	if s.at(values, "ledger_of_counts.most_in_a_day") != 2.1 ||
+		s.at(values, "ledger_of_counts.most_in_31_days") != 5.1 {
+		t.Error("the sums are", s.at(values, "ledger_of_counts"))
+	}
+	s.wording(markdown, []string{"knows 41 published days", "with ε = 2.1, and all"}, nil)
+}
+
 // TestCounts: who signs for counts sees their ε, what it is of, and its sum with the records'.
 func TestCounts(t *testing.T) {
 	s := newService(t, plainRelease, "counts: {epsilon: 1.5, per_day: 10, zone: 1km}\n")
