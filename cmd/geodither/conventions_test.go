@@ -163,7 +163,7 @@ var silent = map[string]string{
 func TestJSON(t *testing.T) {
 	all := runnable()
 	for path, cmd := range all {
-		if has := cmd.Flags().Lookup("json") != nil; has == (silent[path] != "") {
+		if has := cmd.Flag("json") != nil; has == (silent[path] != "") {
 			t.Errorf("%s has --json: %v, and %q", path, has, silent[path])
 		}
 	}

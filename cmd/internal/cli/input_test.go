@@ -20,7 +20,7 @@ func TestInputFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"timestamp": "when, utc", "user_id": "user_id"}
-	if !maps.Equal(f.columns, want) || !slices.Equal(f.Paths, []string{"a,b"}) {
-		t.Errorf("columns %v, paths %v", f.columns, f.Paths)
+	if !maps.Equal(f.Columns, want) || !slices.Equal(f.Paths, []string{"a,b"}) {
+		t.Errorf("columns %v, paths %v", f.Columns, f.Paths)
 	}
 }
