@@ -44,7 +44,7 @@ var enough = map[string][]string{
 }
 
 // TestConfigWithoutFlag: where -c is missing, a command whose usage line has -c FILE takes
-// GEODITHER_CONFIG, or else ./geodither.yml, and says so. A command with [-c FILE] takes neither,
+// GEODITHER_CONFIG, or else ./geodither.yml, and names it. A command with [-c FILE] takes neither,
 // because it means something else without a config, and all others refuse -c.
 func TestConfigWithoutFlag(t *testing.T) {
 	dir := t.TempDir()
