@@ -44,7 +44,7 @@ var enough = map[string][]string{
 }
 
 // TestConfigWithoutFlag: where -c is missing, a command whose usage line has -c FILE takes
-// GEODITHER_CONFIG, or else ./geodither.yml, and says so. A command with [-c FILE] takes neither,
+// GEODITHER_CONFIG, or else ./geodither.yml, and names it. A command with [-c FILE] takes neither,
 // because it means something else without a config, and all others refuse -c.
 func TestConfigWithoutFlag(t *testing.T) {
 	dir := t.TempDir()
@@ -163,7 +163,7 @@ var silent = map[string]string{
 func TestJSON(t *testing.T) {
 	all := runnable()
 	for path, cmd := range all {
-		if has := cmd.Flags().Lookup("json") != nil; has == (silent[path] != "") {
+		if has := cmd.Flag("json") != nil; has == (silent[path] != "") {
 			t.Errorf("%s has --json: %v, and %q", path, has, silent[path])
 		}
 	}

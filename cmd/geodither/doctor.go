@@ -96,8 +96,8 @@ func (d *checkup) tell(f checks.Finding) {
 	d.findings = append(d.findings, f)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// What could not be looked at because of a failure would hide that failure: the error at the end
-	// has their number, and --json has all.
+	// What could not be looked at because of a failure would hide that failure: the error at the
+	// end has their number, and --json has all.
 	if d.out == nil || d.over() ||
 		f.Level == checks.Unchecked && strings.HasPrefix(f.Detail, "not checked, because") {
 		return

@@ -30,13 +30,14 @@ func newState(std cli.Streams) *cobra.Command {
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std),
-		newStateRebuild(std))
+	var asJSON bool
+	cmd.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.AddCommand(newStateVerify(std, &asJSON), newStateInspect(std, &asJSON),
+		newStateReset(std, &asJSON), newStateRebuild(std, &asJSON))
 	return cmd
 }
 
-func newStateVerify(std cli.Streams) *cobra.Command {
-	var asJSON bool
+func newStateVerify(std cli.Streams, asJSON *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify -c FILE",
 		Short: "Recompute everything from the raw topic and compare",
@@ -68,7 +69,7 @@ be compared. The report names offsets, never a user or a place.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if *asJSON {
 				err = json.NewEncoder(std.Out).Encode(report)
 			} else {
 				err = printReport(std.Out, report)
@@ -79,7 +80,6 @@ be compared. The report names offsets, never a user or a place.`,
 			return verdict(report)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -13,11 +13,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-func newStateInspect(std cli.Streams) *cobra.Command {
-	var (
-		user   string
-		asJSON bool
-	)
+func newStateInspect(std cli.Streams, asJSON *bool) *cobra.Command {
+	var user string
 	cmd := &cobra.Command{
 		Use:   "inspect -c FILE [--user ID]",
 		Short: "Print the state of one user, or what all users have spent",
@@ -49,16 +46,15 @@ describe people.`,
 			of := account.Options{Settings: options.Settings, Cluster: options.Cluster}
 			if all {
 				found, err := account.Accounts(cmd.Context(), of)
-				return show(std.Out, found, err, asJSON, printAccounts)
+				return show(std.Out, found, err, *asJSON, printAccounts)
 			}
 			found, err := account.User(cmd.Context(), of, user)
-			return show(std.Out, found, err, asJSON, printStates)
+			return show(std.Out, found, err, *asJSON, printStates)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&user, "user", "",
 		"`ID` of the user in the raw records; without it, all users")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-func newStateRebuild(std cli.Streams) *cobra.Command {
+func newStateRebuild(std cli.Streams, asJSON *bool) *cobra.Command {
 	var (
-		dry, asJSON bool
-		to          account.Where
+		dry bool
+		to  account.Where
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild-changelog -c FILE [--from TIME | FOLDER...]",
@@ -53,7 +53,7 @@ give each user two budgets, and no command can see that.`,
 				if err != nil {
 					return err
 				}
-				return show(std.Out, move, nil, asJSON, func(out io.Writer, m account.Move) error {
+				return show(std.Out, move, nil, *asJSON, func(out io.Writer, m account.Move) error {
 					return printMove(out, m, dry)
 				})
 			}
@@ -64,14 +64,13 @@ give each user two budgets, and no command can see that.`,
 			if err != nil {
 				return err
 			}
-			return show(std.Out, plan, nil, asJSON, func(out io.Writer, r account.Rebuild) error {
+			return show(std.Out, plan, nil, *asJSON, func(out io.Writer, r account.Rebuild) error {
 				return printRebuild(out, r, dry)
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.Var(&to, "from", "go on with another raw topic at this `TIME` or day in it, or at an "+
 		"offset, earliest or committed")
 	return cmd

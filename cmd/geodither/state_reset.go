@@ -13,10 +13,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 )
 
-func newStateReset(std cli.Streams) *cobra.Command {
+func newStateReset(std cli.Streams, asJSON *bool) *cobra.Command {
 	var (
-		dry, everything, asJSON bool
-		accept                  acceptances
+		dry, everything bool
+		accept          acceptances
 	)
 	cmd := &cobra.Command{
 		Use:   "reset -c FILE",
@@ -50,7 +50,7 @@ once more beside what is there, use "geodither replay".`,
 				if err != nil {
 					return kept(err)
 				}
-				return show(std.Out, found, nil, asJSON, func(out io.Writer, r account.Reset) error {
+				return show(std.Out, found, nil, *asJSON, func(out io.Writer, r account.Reset) error {
 					return printFolder(out, r, dry)
 				})
 			}
@@ -67,7 +67,7 @@ once more beside what is there, use "geodither replay".`,
 				return fmt.Errorf("nothing was removed: %s; accept that with --accept=second-release",
 					cost(plan))
 			}
-			return show(std.Out, plan, nil, asJSON, func(out io.Writer, r account.Reset) error {
+			return show(std.Out, plan, nil, *asJSON, func(out io.Writer, r account.Reset) error {
 				return printEverything(out, r, dry)
 			})
 		},
@@ -79,7 +79,6 @@ once more beside what is there, use "geodither replay".`,
 	accept = acceptFlag(cmd, "go on, by `NAME`: second-release, of all fixes, with --everything; "+
 		"lost-account, where the folder may be the only copy of the users' accounts",
 		"second-release", "lost-account")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -242,7 +242,7 @@ func settingsError(binary, command, file string) string {
 	args := append(strings.Fields(command), "-c", file)
 	out, err := exec.Command(binary, args...).CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 2 && noModel.Match(out) {
+	if errors.As(err, &exit) && exit.ExitCode() == 1 && noModel.Match(out) {
 		return ""
 	}
 	return fmt.Sprintf("%v: %s", err, out)

@@ -340,7 +340,7 @@ var table = map[string]rule{
 			"mechanism/mobility", "mechanism/noise",
 			"schemas", "schemas/mapping", "schemas/registry", "mechanism/hours",
 		},
-		third: []string{kafkaGo, pflag, yamlGo},
+		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
 	},
 	"cmd/internal/countfiles": {

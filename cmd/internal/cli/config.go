@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -14,9 +13,6 @@ const (
 	ConfigVariable = "GEODITHER_CONFIG"
 	// ConfigFile is the config where neither of them names one.
 	ConfigFile = "geodither.yml"
-
-	configFlag = "config"
-	configUse  = "-c FILE" // stands in the usage line of every command that takes a config
 )
 
 // AddConfig registers -c for all commands below the root. A command takes it if its usage line has
@@ -30,11 +26,8 @@ func AddConfig(root *cobra.Command) {
 	}
 }
 
-// takesConfig reports whether a command takes -c.
-func takesConfig(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, configUse) }
-
 // Config returns the path of the config that -c names. Where the command needs one and -c is
-// missing, it returns the default, if there is one, and says so on the standard error stream. Else
+// missing, it returns the default, if there is one, and names it on the standard error stream. Else
 // it returns an empty path.
 func Config(cmd *cobra.Command, needed bool) string {
 	flag := cmd.Flag(configFlag)

@@ -62,6 +62,14 @@ func Required(cmd *cobra.Command, names ...string) {
 	}
 }
 
+const (
+	configFlag = "config"
+	configUse  = "-c FILE" // stands in the usage line of every command that takes a config
+)
+
+// takesConfig reports whether a command takes -c.
+func takesConfig(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, configUse) }
+
 // Values makes the shell offer the values that a flag can have.
 func Values(cmd *cobra.Command, flag string, values ...string) {
 	offer := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)

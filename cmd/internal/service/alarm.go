@@ -27,8 +27,8 @@ type reporter struct {
 	warned bool         // since then, of most records being refused
 }
 
-// report logs what was done while there is something to do, and warns where many records are refused: a
-// wrong encoding looks like that, or two feeds of the same users.
+// report logs what was done while there is something to do, and warns where many records are
+// refused: a wrong encoding looks like that, or two feeds of the same users.
 func (s *Service) report(ctx context.Context) {
 	r := reporter{Service: s}
 	report, alarm := time.NewTicker(reportInterval), time.NewTicker(s.alarmEvery)
