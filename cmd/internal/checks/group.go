@@ -45,8 +45,8 @@ func (d *examination) group(ctx context.Context) {
 		mark, marked, unread := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if !found && marked && mark.Input > 0 && expired == "" {
 			expired = fmt.Sprintf("partition %d: %s has states up to offset %d, and group %s has "+
-				"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes on "+
-				"at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
+				"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes "+
+				"on at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
 		}
 		if !found {
 			at = mark.Input
