@@ -28,11 +28,11 @@ func ExamineCounting(
 
 // examine makes all checks of a start, the first look with a service that is made for it.
 func examine(
-	ctx context.Context, start checks.Start, make func() (*Service, error),
+	ctx context.Context, start checks.Start, create func() (*Service, error),
 	tell func(checks.Finding),
 ) []checks.Finding {
 	start.First = func(ctx context.Context, partitions int, begun bool) error {
-		s, err := make()
+		s, err := create()
 		if err != nil {
 			return err
 		}
