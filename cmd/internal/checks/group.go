@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
@@ -23,34 +24,35 @@ func groupChecks() []Check {
 	}
 }
 
-// group asks for what it has committed, which also shows that it may be asked.
+// group asks for what it has committed, which also shows that it may be asked, and looks for
+// partitions whose states have gone on and whose offset the brokers have forgotten.
 func (d *examination) group(ctx context.Context) {
-	d.committed(ctx)
-	d.others(ctx)
-	if d.lacks(needsChangelog) == "" {
-		d.expired(ctx)
-	}
-}
-
-func (d *examination) committed(ctx context.Context) {
-	begun := int32(0)
+	begun, expired := int32(0), ""
 	for n := range d.partitions() {
 		at, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
-		if err != nil && errors.Is(err, wire.ErrTemporary) {
-			d.add(Warning, "%s: its offset in partition %d is not known yet, a "+
-				"transaction may be open: %v", d.o.Group, n, err)
+		switch {
+		case errors.Is(err, wire.ErrTemporary):
+			d.add(Warning, "%s: its offset in partition %d is not known yet, a transaction may be "+
+				"open: %v", d.o.Group, n, err)
 			return
-		}
-		if err != nil {
+		case err != nil:
 			d.add(Failure, "%s: %v", d.o.Group, err)
 			return
-		}
-		if found {
+		case found:
 			begun++
+			err = d.moved(ctx, n)
 		}
-		err = d.moved(ctx, n)
-		if err == nil {
-			err = d.outside(ctx, n, at, found)
+		mark, marked, unread := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+		if !found && marked && mark.Input > 0 && expired == "" {
+			expired = fmt.Sprintf("partition %d: %s has states up to offset %d, and group %s has "+
+				"no offset: it expired (offsets.retention.minutes) or was deleted. A start goes "+
+				"on at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
+		}
+		if !found {
+			at = mark.Input
+		}
+		if err == nil && unread == nil && (found || marked) { // else changelog says what is wrong
+			err = d.outside(ctx, n, at, mark, marked)
 		}
 		if err != nil {
 			d.add(Failure, "partition %d: %v", n, err)
@@ -58,23 +60,9 @@ func (d *examination) committed(ctx context.Context) {
 		}
 	}
 	d.add(OK, "%s has begun %d of %d partitions", d.o.Group, begun, d.partitions())
-}
-
-// expired looks for partitions whose states have gone on, and whose offset the brokers have
-// forgotten.
-func (d *examination) expired(ctx context.Context) {
-	for n := range d.partitions() {
-		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
-		if err != nil || found {
-			continue
-		}
-		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
-		if err == nil && found && mark.Input > 0 {
-			d.add(Warning, "partition %d: %s has states up to offset %d, and group %s has no "+
-				"offset: it expired (offsets.retention.minutes) or was deleted. A start goes on "+
-				"at %[3]d", n, d.o.Topics.Changelog, mark.Input, d.o.Group)
-			return
-		}
+	d.others(ctx)
+	if expired != "" {
+		d.add(Warning, "%s", expired)
 	}
 }
 
@@ -90,7 +78,7 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 		}
 		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err != nil || !found {
-			return nil //nolint:nilerr // lastSettings says what is wrong with it
+			return nil //nolint:nilerr // changelog says what is wrong with it
 		}
 		if moved = task.CheckCommitted(at, mark.Input); before >= 0 && at != before {
 			return nil // an instance is at work
@@ -108,22 +96,12 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 }
 
 // outside checks, as a task does at its start, that the raw topic holds a partition's offset and
-// what was processed before it. Where the offset has expired, the last mark has it.
-func (d *examination) outside(ctx context.Context, n int32, at int64, found bool) error {
-	mark, marked, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
-	if err != nil || !found && !marked {
-		return nil //nolint:nilerr // lastSettings says what is wrong with it
-	}
-	if !found {
-		at = mark.Input
-	}
-	r, err := topics.Open(
-		ctx,
-		d.client,
-		d.o.Topics.Raw,
-		n,
-		consumer.FetcherOptions{Options: d.call},
-	)
+// what was processed before it.
+func (d *examination) outside(
+	ctx context.Context, n int32, at int64, mark task.Mark, marked bool,
+) error {
+	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n,
+		consumer.FetcherOptions{Options: d.call})
 	if err != nil {
 		return err
 	}

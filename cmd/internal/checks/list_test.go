@@ -60,7 +60,7 @@ func TestOneList(t *testing.T) {
 			with.Later = later()
 			atwork.Serve(t, w, with, 4)
 		},
-		"first records": func(w *servicetest.World, o *service.Options, _ *checks.Config) {
+		"first records": func(w *servicetest.World, _ *service.Options, _ *checks.Config) {
 			for n := range int64(200) {
 				fix := servicetest.Sentinel()
 				fix.Latitude, fix.Timestamp = fix.Latitude+9, fix.Timestamp+n*60_000

@@ -28,7 +28,6 @@ func textChecks() []Check {
 		{"nights", "", sanitizes, needsFolder, (*examination).nights},
 		{"release.hours", "", sanitizes, needsText, (*examination).hours},
 		{"release.budget", "", sanitizes, needsText, (*examination).budget},
-		{"publish.release", "", sanitizes, needsText, (*examination).publishRelease},
 		{"topics.partitioner", AtStart, sanitizes, needsText, (*examination).anyPartitioner},
 		{"input.key_check", AtStart, sanitizes, needsText, (*examination).keyCheck},
 		{"max_ahead", "", sanitizes, needsText, (*examination).maxAhead},
@@ -74,13 +73,6 @@ func (d *examination) step() time.Duration {
 		return time.Second
 	}
 	return d.o.Model.Step
-}
-
-func (d *examination) publishRelease(context.Context) {
-	if d.o.Publish.OmitRelease {
-		d.add(OK, "records have no release, so \"smooth\" and \"aggregate\" cannot follow %s",
-			d.o.Topics.Sanitized)
-	}
 }
 
 func (d *examination) anyPartitioner(context.Context) {

@@ -14,14 +14,7 @@ func Examine(
 ) []checks.Finding {
 	start := o.Start()
 	start.Config, start.Invalid = c, o.Validate()
-	start.First = func(ctx context.Context, partitions int, begun bool) error {
-		s, err := New(o)
-		if err != nil {
-			return err
-		}
-		return s.LookFirst(ctx, partitions, begun)
-	}
-	return checks.All(ctx, start, tell)
+	return examine(ctx, start, func() (*Service, error) { return New(o) }, tell)
 }
 
 // ExamineCounting is Examine for either of the two services that count.
@@ -30,8 +23,16 @@ func ExamineCounting(
 ) []checks.Finding {
 	start := o.Start()
 	start.AnyClock = c.producersTimes
+	return examine(ctx, start, func() (*Service, error) { return NewWindows(o, c) }, tell)
+}
+
+// examine makes all checks of a start, the first look with a service that is made for it.
+func examine(
+	ctx context.Context, start checks.Start, create func() (*Service, error),
+	tell func(checks.Finding),
+) []checks.Finding {
 	start.First = func(ctx context.Context, partitions int, begun bool) error {
-		s, err := NewWindows(o, c)
+		s, err := create()
 		if err != nil {
 			return err
 		}
