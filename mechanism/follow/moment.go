@@ -19,8 +19,8 @@ import (
 // forgets. The bounds are theorem 15 of mechanism/PROOFS.md, which has their assumptions. Every
 // number that is rounded here is rounded so that a bound grows.
 
-// MaxMomentCells is the largest map for which bounds are computed. They take four matrices of so many
-// rows and columns, 200 MB, and minutes of time.
+// MaxMomentCells is the largest map for which bounds are computed. They take four matrices of so
+// many rows and columns, 200 MB, and minutes of time.
 const MaxMomentCells = 2500
 
 // parts is into how many parts the time between two releases is divided. A moment within a part
@@ -38,8 +38,8 @@ const hardly = .99
 
 // NewForgetting computes how a model forgets in so many steps. It fails if the map has more than
 // MaxMomentCells cells, and ends with the error of stop once that has one; nil: nothing stops it.
-// stop is called from several goroutines. Cost: 20·n³ to 100·n³ operations for n cells and each class of the
-// calendar, on all processors: a second for 280 cells.
+// stop is called from several goroutines. Cost: 20·n³ to 100·n³ operations for n cells and each
+// class of the calendar, on all processors: a second for 280 cells.
 func NewForgetting(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
 	if n := m.Grid.Cells(); n > MaxMomentCells {
 		return nil, fmt.Errorf("a bound for one moment takes at most %d cells, not %d", MaxMomentCells, n)

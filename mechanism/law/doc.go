@@ -2,8 +2,8 @@
 // set, and knows the density of what it draws. What the mechanisms need to know of a set is its
 // sensitivity hull K, the convex hull of all differences of two of its places.
 //
-//	LocationSet ─► SensitivityHull ─► Mechanism.Prepare ─┬─► Sample(true cell or its surrogate) ─► release
-//	                                                     └─► Exponents(release, places) ─► inference
+//	set ─► SensitivityHull ─► Mechanism.Prepare ─┬─► Sample(true cell or its surrogate) ─► release
+//	                                             └─► Exponents(release, places) ─► inference
 //
 // KNorm, PIM and Lattice have K-norm noise, whose density falls with ε‖z-x‖_K. Laplace and
 // LaplaceTight are the paper's baseline. The guarantee stands at each type; mechanism/PROOFS.md has

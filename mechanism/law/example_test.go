@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -70,4 +71,20 @@ func ExampleIsotropy() {
 		h.Body().Measure(), m.XX, m.YY, transform.XX, transform.YY)
 	// Output:
 	// K has area 16 and second moment diag(5.333, 0.333); T = diag(0.433, 1.732)
+}
+
+// The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
+func ExampleLocationSet() {
+	prior := mobility.Distribution{
+		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
+		P:     []float64{.3, .4, .05, .2, .03, .02},
+	}
+	var set law.LocationSet
+	set.Choose(&prior, .1)
+	fmt.Println("δ = .1: ", set.Cells)
+	set.Choose(&prior, .05)
+	fmt.Println("δ = .05:", set.Cells)
+	// Output:
+	// δ = .1:  [0 1 3]
+	// δ = .05: [0 1 2 3]
 }

@@ -1,7 +1,6 @@
 package law
 
 import (
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -120,22 +119,6 @@ func TestSetNeedsAPrior(t *testing.T) {
 		}
 	}()
 	new(LocationSet).Choose(&mobility.Distribution{}, .1)
-}
-
-// The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
-func ExampleLocationSet() {
-	prior := mobility.Distribution{
-		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
-		P:     []float64{.3, .4, .05, .2, .03, .02},
-	}
-	var set LocationSet
-	set.Choose(&prior, .1)
-	fmt.Println("δ = .1: ", set.Cells)
-	set.Choose(&prior, .05)
-	fmt.Println("δ = .05:", set.Cells)
-	// Output:
-	// δ = .1:  [0 1 3]
-	// δ = .05: [0 1 2 3]
 }
 
 // TestSize: Size is that of the set, up to a part of the cells that are as likely as the last one.

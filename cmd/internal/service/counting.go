@@ -383,6 +383,15 @@ func (p *stage) Passed(ms int64, fx *task.Effects) error {
 	return err
 }
 
+// dueMS is when a processor has to have written what follows, Unix milliseconds; 0: at no time.
+// Only one that totals counts writes by the clock.
+func dueMS(p processor) int64 {
+	if s, ok := p.(*stage); ok && s.due != nil {
+		return s.due()
+	}
+	return 0
+}
+
 // Key implements processor.
 func (p *stage) Key(rec task.Record) (key []byte, read any, err error) { return p.key(rec) }
 

@@ -41,12 +41,3 @@ type processor interface {
 	// Take returns what was counted since its last call, and the offset behind the last record.
 	Take() (engine.Tally, int64)
 }
-
-// dueMS is when a processor has to have written what follows, Unix milliseconds; 0: at no time. Only
-// one that totals counts writes by the clock.
-func dueMS(p processor) int64 {
-	if s, ok := p.(*stage); ok && s.due != nil {
-		return s.due()
-	}
-	return 0
-}
