@@ -66,6 +66,28 @@ func ExampleSanitizer() {
 	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9843 ± 582 m
 }
 
+// One fix of one user, as the README has it.
+func Example() {
+	g, err := grid.New(grid.Box{South: 53.405, West: -2.99, North: 53.4075, East: -2.95}, 300)
+	check(err)
+	model, key := road(g, time.Minute, 0, 2, 4, 6, 8), noise.KeyFromSeed(1)
+	at := time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
+
+	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(key),
+		mechanism.Options{Epsilon: 2})
+	check(err)
+	state := new(mechanism.State) // one user's, kept until the next fix
+	out, err := sanitizer.Step(state, mechanism.Input{
+		User: "bus 7", Step: model.StepAt(at.UnixMilli()),
+		Cell: model.Grid.Locate(53.4055, -2.9880), Release: true,
+	})
+	check(err)
+	lat, lon := out.Grid.ToDegrees(out.Estimate)
+	fmt.Printf("%.4f, %.4f ± %.0f m\n", lat, lon, 1000*out.RadiusKM)
+	// Output:
+	// 53.4063, -2.9797 ± 2075 m
+}
+
 func check(err error) {
 	if err != nil {
 		panic(err)

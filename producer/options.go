@@ -31,7 +31,7 @@ type Options struct {
 	// Retrying is told of each attempt that failed and is made again, before the pause: a caller
 	// hears of RetryTimeout's end only. Default: nobody is told.
 	Retrying func(context.Context, *Error)
-	// Compression of the record batches; none by default (DESIGN.md says why).
+	// Compression of the record batches; none by default: posteriors are dense already.
 	Compression kafka.Compression
 }
 

@@ -62,6 +62,8 @@ func TestCountsFleet(t *testing.T) {
 		perDay      int
 		mostAtHours float64 // of the total variation
 	}{
+		{30, 3, 1, 8, 1},
+		{100, 3, 1, 8, 1},
 		{1000, 3, 1, 8, 1},
 		{1000, 3, 1, 4, 1},
 		{1000, 3, 4, 8, 1},

@@ -69,7 +69,7 @@ func TestDocumentedCommands(t *testing.T) {
 
 // TestReadme: a newcomer reads the README to its end, and finds how to run and how to test.
 func TestReadme(t *testing.T) {
-	const most = 1200
+	const most = 1100
 	text := read(t, filepath.Join(root, "README.md"))
 	if words := len(strings.Fields(text)); words > most {
 		t.Errorf("the README has %d words, at most %d: move some to the folder they govern",
@@ -79,6 +79,17 @@ func TestReadme(t *testing.T) {
 		if !strings.Contains(text, command) {
 			t.Errorf("the README does not name %q", strings.TrimSpace(command))
 		}
+	}
+}
+
+// TestReadmeGo: the README's program is part of an example, which is compiled and run.
+func TestReadmeGo(t *testing.T) {
+	_, program, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "```go\n")
+	program, _, found := strings.Cut(program, "```\n")
+	example := read(t, filepath.Join(root, "mechanism", "example_test.go"))
+	want := "\t" + strings.ReplaceAll(strings.TrimSpace(program), "\n", "\n\t")
+	if !found || !strings.Contains(example, want) {
+		t.Errorf("mechanism/example_test.go does not have\n%s", want)
 	}
 }
 
@@ -232,13 +243,13 @@ func releases(flags *pflag.FlagSet) error {
 	return errors.Join(err, o.Validate())
 }
 
-// TestReadmeOnKafka runs the README's commands for an own Kafka, in their order, on brokers that
+// TestReadmeOnKafka runs the README's commands for the sample, in their order, on brokers that
 // only the config names: a newcomer gets the announced number of lines, most of them releases, and
 // one warning.
 func TestReadmeOnKafka(t *testing.T) {
 	text := read(t, filepath.Join(root, "README.md"))
-	_, text, _ = strings.Cut(text, "## Use it with your own Kafka\n")
-	text, after, _ := strings.Cut(text, "\nRaw records ")
+	_, text, _ = strings.Cut(text, "### With the sample\n")
+	text, after, _ := strings.Cut(text, "\n## ")
 	if after == "" {
 		t.Fatal("the README has no such section")
 	}

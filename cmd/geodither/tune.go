@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -108,6 +109,11 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	fixes, err := f.read(reader, bar, std.Err)
 	if err != nil {
 		return err
+	}
+	paths := slices.Concat(f.input.Paths, args)
+	f.options.Name = filepath.Base(paths[0])
+	if len(paths) > 1 {
+		f.options.Name += " and others"
 	}
 	bar.Phase("preparing", nil)
 	phase, announced := "", map[string]bool{}

@@ -15,9 +15,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 PARTITIONS = 4
 OUTPUT_BYTES = 170  # of a sanitized record, about
-ROWS = ["small", "liverpool", "many", "geolife", "counts", "idle", "steady"]
+ROWS = ["small", "liverpool", "plan", "many", "geolife", "counts", "idle", "steady"]
 SESSION_S = 10  # session timeout of both in the rows
 COUNTED_BYTES = 40  # of a counted user's state, about
+DAY = 2880  # steps of 30 s
 RECORD_BYTES = 25  # of a record in a log beside its value: key and lengths, about
 
 
@@ -222,7 +223,8 @@ class Geodither:
 def configure(bench, group, raw, folder, release, more=None):
     """Writes a config of geodither, and returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    mechanism = {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"], "budget": "none"}
+    mechanism = {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"],
+                 "budget": "none"} | release.get("plan", {})
     if bench.args.mechanism == "lattice":
         mechanism["delta"] = 0.01
     config = {
@@ -304,18 +306,22 @@ class Bench:
 
     def rows(self):
         users, many = self.args.users, self.args.many
-        models = {"small": self.model, "liverpool": self.model, "many": self.model}
+        models = dict.fromkeys(["small", "liverpool", "plan", "many"], self.model)
         if self.args.geolife:
             models["geolife"] = pathlib.Path(self.args.geolife).resolve()
         models["counts"] = self.model
         names = {"small": "small states", "counts": "counts", "liverpool": "Liverpool, ε = 1",
-                 "many": f"{many:,} users", "geolife": "Geolife, ε = 1"}
+                 "many": f"{many:,} users", "geolife": "Geolife, ε = 1",
+                 "plan": "a plan of 20 a day"}
+        plan = {"interval": "40m", "budget": {"epsilon": 20, "window": "24h"}}
         for row, model in models.items():
             if row in self.args.rows:
                 yield {"name": names[row], "model": model,
                        "command": "counts serve" if row == "counts" else "run",
-                       "epsilon": 4 if row in ("small", "many") else 1,
-                       "users": many if row == "many" else users}
+                       "epsilon": {"small": 4, "many": 4, "plan": 6.6}.get(row, 1),
+                       "plan": plan if row == "plan" else {},
+                       "users": {"many": many, "plan": max(PARTITIONS, self.args.records // DAY)
+                                 }.get(row, users)}
 
     def raw(self, row):
         """Feeds the raw topic of a row and returns its name and its records."""

@@ -25,8 +25,15 @@ type panel struct {
 	Datasource datasource
 	GridPos    struct{ X, Y, W, H int }
 	Targets    []struct{ Expr, RawSQL string }
-	Options    struct {
-		Layers []struct {
+	// FieldConfig has the values at which a panel's colour changes.
+	FieldConfig struct {
+		Defaults struct {
+			Thresholds struct{ Steps []struct{ Color string } }
+		}
+	}
+	Options struct {
+		ColorMode string
+		Layers    []struct {
 			Location struct{ Mode, Latitude, Longitude string }
 			Config   struct {
 				Style  struct{ Size, Text struct{ Field string } }
@@ -102,6 +109,10 @@ func TestDashboard(t *testing.T) {
 	}
 	asked := 0
 	for _, p := range readBoard(t, "geodither.json").Panels {
+		colours := len(p.FieldConfig.Defaults.Thresholds.Steps)
+		if p.Type == "stat" && (p.Options.ColorMode != "value" || colours < 2) {
+			t.Errorf("%q does not change its colour where something is wrong", p.Title)
+		}
 		for _, target := range p.Targets {
 			for _, name := range metricName.FindAllString(target.Expr, -1) {
 				asked++

@@ -72,29 +72,30 @@ func (c *Chart) draw() ([]byte, error) {
 	}
 	k := key{looks: map[string]int{}, legend: plot.NewLegend()}
 	k.legend.Top, k.legend.Left = true, true
-	// The legend has the tile behind the panels.
-	rows := make([][]*plot.Plot, len(c.Panels)/panelsInRow+1)
+	// The legend has the tile behind the panels. A single panel is as wide as a row, above it.
+	columns := min(panelsInRow, len(c.Panels))
+	rows := make([][]*plot.Plot, len(c.Panels)/columns+1)
 	for i := range rows {
-		rows[i] = make([]*plot.Plot, panelsInRow)
+		rows[i] = make([]*plot.Plot, columns)
 	}
 	for i := range c.Panels {
 		p, err := c.Panels[i].plot(&k)
 		if err != nil {
 			return nil, err
 		}
-		rows[i/panelsInRow][i%panelsInRow] = p
+		rows[i/columns][i%columns] = p
 	}
 	const pad = 4 * vg.Millimeter
 	canvas := vgsvg.New(panelsInRow*panelWidth, vg.Length(len(rows))*panelHeight)
 	tiles := draw.Tiles{
-		Rows: len(rows), Cols: panelsInRow, PadX: pad, PadY: pad, PadTop: pad, PadBottom: pad,
+		Rows: len(rows), Cols: columns, PadX: pad, PadY: pad, PadTop: pad, PadBottom: pad,
 		PadLeft: pad, PadRight: pad,
 	}
 	places := plot.Align(rows, tiles, draw.New(canvas))
 	for i := range c.Panels {
-		rows[i/panelsInRow][i%panelsInRow].Draw(places[i/panelsInRow][i%panelsInRow])
+		rows[i/columns][i%columns].Draw(places[i/columns][i%columns])
 	}
-	k.legend.Draw(places[len(rows)-1][len(c.Panels)%panelsInRow])
+	k.legend.Draw(places[len(rows)-1][len(c.Panels)%columns])
 	var svg bytes.Buffer
 	_, err := canvas.WriteTo(&svg)
 	return svg.Bytes(), err

@@ -16,7 +16,7 @@ import (
 // [Table.Text]) are projections of one table, so that a number is computed once.
 type Table struct {
 	// Name is the name of the table's file without an ending: lower-case letters, digits and
-	// hyphens.
+	// hyphens. A table without a name has no file.
 	Name, Caption string
 	Columns       []string
 	Rows          []Row
@@ -177,8 +177,11 @@ func shown(cell any) string {
 const mostShown = 40
 
 func (t *Table) markdown(to *bytes.Buffer) {
-	fmt.Fprintf(to, "%s ([%[2]s.csv](tables/%[2]s.csv), rows: %[3]d)\n\n",
-		escape.Replace(t.Caption), t.Name, len(t.Rows))
+	to.WriteString(escape.Replace(t.Caption))
+	if t.Name != "" {
+		fmt.Fprintf(to, " ([%[1]s.csv](tables/%[1]s.csv), rows: %[2]d)", t.Name, len(t.Rows))
+	}
+	to.WriteString("\n\n")
 	if len(t.Rows) > mostShown {
 		return
 	}
@@ -201,6 +204,9 @@ func (t *Table) markdown(to *bytes.Buffer) {
 }
 
 func (t *Table) file() (name string, content []byte, err error) {
+	if t.Name == "" {
+		return "", nil, nil
+	}
 	var out bytes.Buffer
 	for _, row := range t.Rows {
 		if len(row) != len(t.Columns) {

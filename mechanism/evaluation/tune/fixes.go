@@ -2,7 +2,9 @@ package tune
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -78,6 +80,16 @@ func (f *Fixes) thinned(user string) []fix {
 	t := f.users[user]
 	t.thin(f.binMS)
 	return t.fixes
+}
+
+// span returns the times of the first and of the last fix.
+func (f *Fixes) span() (first, last time.Time) {
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for user := range f.users {
+		fixes := f.thinned(user)
+		least, most = min(least, fixes[0].timeMS), max(most, fixes[len(fixes)-1].timeMS)
+	}
+	return time.UnixMilli(least).UTC(), time.UnixMilli(most).UTC()
 }
 
 // thread is one user's fixes.

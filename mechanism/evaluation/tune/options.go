@@ -43,6 +43,7 @@ type Options struct {
 	TargetKM, TargetEpsilonDay float64
 	// Quick measures on few time steps: a first look.
 	Quick   bool
+	Name    string // of the traces, for the report's title
 	Tool    string // that trains the model, for its provenance
 	Seed    uint64
 	Workers int // goroutines, default one; no figure depends on it

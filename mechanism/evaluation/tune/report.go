@@ -28,6 +28,10 @@ func (r *Result) Frontier() *report.Table {
 	return t
 }
 
+// fewCounted is the number of users below which counts by the hour at an ε of 1 a day tell less
+// than the guess that all zones have the same.
+const fewCounted = 100
+
 // Verdict says what to choose and what it is worth, a paragraph each.
 func (r *Result) Verdict() (lines []string) {
 	p := r.Promise
@@ -47,8 +51,12 @@ func (r *Result) Verdict() (lines []string) {
 	}
 	say("%s", text)
 	if p.Gain() < trial.LeastGain {
-		say("WARNING: it is hardly worth its ε. Such records tell about the fleet, not about one " +
-			"user: publish counts instead.")
+		text := "such records tell about the fleet, not about one user: publish counts instead."
+		if all := r.Users + r.Held; all < fewCounted {
+			text = fmt.Sprintf("counts of %s are mostly noise, too. Nothing here helps so small a "+
+				"fleet.", users(all))
+		}
+		say("WARNING: it is hardly worth its ε, and %s", text)
 	}
 	if p.DayEpsilon > mechanism.HighEpsilonDay {
 		say("WARNING: above Σε = %d a day it hardly protects where somebody was over a day.",
@@ -83,12 +91,15 @@ func (r *Result) noChoice() string {
 		length(best.MedianKM), report.Short(best.DayEpsilon))
 }
 
-// Report returns the verdict, the frontier as a chart, and all numbers of the plans.
+// Report returns the verdict, the frontier as a table and as a chart, and all numbers of the plans.
 func (r *Result) Report() *report.Report {
 	var parts []report.Part
 	for _, line := range r.Verdict() {
 		parts = append(parts, report.Text(line))
 	}
+	frontier := r.Frontier()
+	frontier.Caption = "The best plan for each Σε a day, with errors while somebody reports."
+	parts = append(parts, frontier)
 	errors := report.Table{Columns: []string{"of", "Σε", "km"}}
 	for i := range r.Plans {
 		p := &r.Plans[i]
@@ -107,14 +118,19 @@ func (r *Result) Report() *report.Report {
 			X: report.Axis{Label: "Σε a day", Log: true}, Y: report.Axis{Label: "error, km"},
 			Series: errors.Lines("of", []string{"Σε"}, nil),
 		}},
-	}, r.table("plans", "The best plan for each Σε a day.", r.Plans))
+	}, r.table("plans", "All figures of these plans.", r.Plans))
 	if r.Others != nil {
 		parts = append(parts, r.table("chosen",
 			"The choice, and the same on users that had no part in it.",
 			[]Outcome{*r.Promise, *r.Others}))
 	}
+	title := fmt.Sprintf("How to release %s: %s, %s", cmp.Or(r.Options.Name, "the traces"),
+		users(r.Users+r.Held), r.First.Format(time.DateOnly))
+	if last := r.Last.Format(time.DateOnly); last != r.First.Format(time.DateOnly) {
+		title += " to " + last
+	}
 	return &report.Report{
-		Title: "How to release", Sections: []report.Section{{Title: "Verdict", Parts: parts}},
+		Title: title, Sections: []report.Section{{Title: "Verdict", Parts: parts}},
 	}
 }
 

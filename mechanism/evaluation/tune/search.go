@@ -15,6 +15,8 @@ type Result struct {
 	Options Options
 	// Users are those a choice is made on, Held those it is checked on, who had no part in it.
 	Users, Held int
+	// First and Last are the times of the first and of the last fix inside the box.
+	First, Last time.Time
 	// Plans are the best ones found at each Σε a day, ascending, measured again with other noise on
 	// other days: the winner of many is partly lucky (winner's curse). All are measured under
 	// models that were not trained on the measured users.
@@ -68,6 +70,7 @@ func searched(f *Fixes, o Options) (*search, error) {
 		s.Users++
 		chosenOn = append(chosenOn, users[i].days...)
 	}
+	s.First, s.Last = f.span()
 	s.lengths = lengths(chosenOn, o.Step)
 	s.scouts = s.byFold(o.scoutBins(), o.Seed)
 	s.groups = s.byFold(o.bins(), o.Seed)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -206,7 +207,17 @@ func TestVerdict(t *testing.T) {
 		others.MedianKM = 1.75
 		r := Result{
 			Options: Options{TargetEpsilonDay: 40}, Plans: []Outcome{p}, Promise: &p,
-			Others: &others,
+			Others: &others, Users: 80, Held: 19, First: time.UnixMilli(0).UTC(),
+			Last: time.UnixMilli(day.Milliseconds()).UTC(),
+		}
+		r.Options.Name = "fleet.csv"
+		if got := r.Report(); got.Title !=
+			"How to release fleet.csv: 99 users, 1970-01-01 to 1970-01-02" ||
+			!slices.ContainsFunc(got.Sections[0].Parts, func(p report.Part) bool {
+				table, is := p.(*report.Table)
+				return is && reflect.DeepEqual(table.Rows, r.Frontier().Rows)
+			}) {
+			t.Errorf("a report without fleet, dates or frontier: %+v", got)
 		}
 		words := strings.Join(r.Verdict(), " ")
 		for _, want := range []string{
@@ -216,6 +227,10 @@ func TestVerdict(t *testing.T) {
 			if !strings.Contains(words, want) {
 				t.Errorf("%+v: %q is not in %q", c, want, words)
 			}
+		}
+		if r.Held = 20; c.hardly != strings.Contains(words, "counts of 99 users are mostly noise") ||
+			c.hardly != strings.Contains(strings.Join(r.Verdict(), " "), "publish counts instead") {
+			t.Errorf("%+v: %q says another thing of counts", c, words)
 		}
 		if rows := r.Frontier().Rows; strings.Contains(words, hardly) != c.hardly ||
 			len(rows) != 2 || rows[1][5] != c.good {
