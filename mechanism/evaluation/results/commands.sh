@@ -50,6 +50,6 @@ geodither aggregate --model gl.avro --in sanitized.csv --window 1h --zone 1km --
 geodither evaluate --data geolife=GEOLIFE --data gowalla=gowalla.txt.gz --also lattice,laplace-tight,paper-inference --out paper
 geodither evaluate --out buses
 
-# typical-day: "once" are vehicles of counts --typical, "daily" the mean of daily counts at ε = 1, peer
-# dp_mobility_report. Its noise differs from run to run.
+# typical-day: "once" are vehicles of counts --typical, "daily" the mean of daily counts at ε = 1,
+# peer dp_mobility_report. Its noise differs from run to run.
 make typical DATA=GEOLIFE
