@@ -366,7 +366,7 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
   await has(`Σε so far${summary.spent}`);
   assert.ok(summary.spent > 50 && summary.spent < course.total, "the hours leave nothing out");
   assert.match(page.url(), /lag=-1/);
-  await page.click("#day .chart", { position: { x: 300, y: 100 } });
+  await page.click("#day .chart", { position: { x: 200, y: 60 } });
   await settled(page);
   assert.doesNotMatch(page.url(), new RegExp(`fix=${course.total - 1}$`));
 });
