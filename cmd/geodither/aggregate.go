@@ -80,7 +80,8 @@ does not bridge. If the service has changed its model, give all versions.`,
 			"polygons with the property name: a cell belongs to the one that holds its middle; "+
 			"default: one cell")
 	flags.Var(&f.from, "from",
-		"`TIME` or day at which the first window starts at the earliest; older records are followed only")
+		"`TIME` or day at which the first window starts at the earliest; older records are only "+
+			"followed")
 	flags.Var(&f.to, "to",
 		"`TIME` or day at which the last window ends at the latest; later records are not read")
 	flags.StringVar(&f.out, "out", "-",

@@ -131,6 +131,16 @@ func (f *consumeFlags) noneConsumed(topic string) string {
 // quietFor is how long --follow waits for a first record before it says what it waits for.
 const quietFor = 3 * time.Second
 
+// ofAnother reports whether a record is of another user than --user names. A value that cannot be
+// decoded is the printer's to explain.
+func (f *consumeFlags) ofAnother(codec *schemas.Codec, value []byte) bool {
+	if f.user == "" {
+		return false
+	}
+	record, err := codec.DecodeSanitized(value)
+	return err == nil && record.UserID != f.user
+}
+
 // errEnough ends the reading at the limit.
 var errEnough = errors.New("that is as many as were asked for")
 
@@ -161,12 +171,8 @@ func (f *consumeFlags) read(
 	defer quiet.Stop()
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		quiet.Stop()
-		if f.user != "" {
-			// A value that cannot be decoded is the printer's to explain.
-			record, err := codec.DecodeSanitized(r.Value)
-			if err == nil && record.UserID != f.user {
-				return nil
-			}
+		if f.ofAnother(codec, r.Value) {
+			return nil
 		}
 		if err := printer.Print(r.Value); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,7 +55,8 @@ func TestConfigWithoutFlag(t *testing.T) {
 		try := func() result {
 			return call(t, slices.Concat(strings.Fields(path), enough[path])...)
 		}
-		own, optional := strings.Contains(cmd.Use, "-c FILE"), strings.Contains(cmd.Use, "[-c FILE]")
+		own := strings.Contains(cmd.Use, "-c FILE")
+		optional := strings.Contains(cmd.Use, "[-c FILE]")
 		if !own {
 			args := append(strings.Fields(path), "-c", "geodither.yml")
 			if r := call(t, args...); r.code != cli.ExitUsage ||
@@ -70,7 +72,8 @@ func TestConfigWithoutFlag(t *testing.T) {
 		}
 		write(t, dir, "geodither.yml", "gruop: here\n")
 		write(t, dir, "named.yml", "gruop: named\n")
-		for variable, file := range map[string]string{"": "geodither.yml", "named.yml": "named.yml"} {
+		for _, variable := range []string{"", "named.yml"} {
+			file := cmp.Or(variable, "geodither.yml")
 			t.Setenv(cli.ConfigVariable, variable)
 			r, said := try(), "config: "+file+"\n"
 			switch {
@@ -133,7 +136,8 @@ func TestTimes(t *testing.T) {
 	dir := t.TempDir()
 	empty := write(t, dir, "geodither.yml", "group: fleet\n")
 	for path, cmd := range runnable() {
-		if cmd.Flags().Lookup("from") == nil || cmd.Flags().Lookup("to") == nil || path == "counts" {
+		flags := cmd.Flags()
+		if flags.Lookup("from") == nil || flags.Lookup("to") == nil || path == "counts" {
 			continue // counts has tests of its own: its days are those of a time zone
 		}
 		args := slices.Concat(strings.Fields(path), []string{"-c", empty}, enough[path])

@@ -254,8 +254,8 @@ so that no day overlaps one that was counted.`,
 			return serveCounts(cmd.Context(), path, accept, std)
 		},
 	}
-	accept = acceptFlag(cmd, "for one start go on, by `NAME`: refused, where nearly all of the first "+
-		"raw records would be refused", "refused")
+	accept = acceptFlag(cmd, "for one start go on, by `NAME`: refused, where nearly all of the "+
+		"first raw records would be refused", "refused")
 	return cmd
 }
 

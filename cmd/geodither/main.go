@@ -95,7 +95,10 @@ func newVersion(std cli.Streams) *cobra.Command {
 					Codebook  int `json:"codebook"`
 					States    int `json:"states"`
 					Records   int `json:"records"`
-				}{b, mechanism.Version, law.CodebookVersion, mechanism.StateVersion, engine.RecordsVersion})
+				}{
+					b, mechanism.Version, law.CodebookVersion, mechanism.StateVersion,
+					engine.RecordsVersion,
+				})
 			}
 			// What has a version of its own: a change of it is in the changelog.
 			_, err := fmt.Fprintf(std.Out, "geodither %s\ncommit %s, %s\n"+

@@ -57,9 +57,11 @@ several times, each with a state_dir of its own.`,
 	}
 	flags := cmd.Flags()
 	flags.Var(&f.options.From, "from",
-		"`TIME`, day or offset of the first raw record whose result is published; default: the first")
+		"`TIME`, day or offset of the first raw record whose result is published; default: the "+
+			"first")
 	flags.Var(&f.options.To, "to",
-		"`TIME`, day or offset of the first raw record to leave out; default: after the last processed")
+		"`TIME`, day or offset of the first raw record to leave out; default: after the last "+
+			"processed")
 	flags.StringVar(&f.options.Output, "output-topic", "",
 		"`TOPIC` to publish to; it is created if it is missing")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")

@@ -63,10 +63,10 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			return serve(cmd.Context(), path, options, file.HTTP, std)
 		},
 	}
-	accept = acceptFlag(cmd, "for one start go on, by `NAME`: settings, after a kill under another "+
-		"key, model or release settings; lost-account, without the changelog, every user's sum of "+
-		"ε at 0; lost-records, where raw records were lost before they were read; refused, where "+
-		"nearly all of the first raw records would be refused",
+	accept = acceptFlag(cmd, "for one start go on, by `NAME`: settings, after a kill under "+
+		"another key, model or release settings; lost-account, without the changelog, every "+
+		"user's sum of ε at 0; lost-records, where raw records were lost before they were read; "+
+		"refused, where nearly all of the first raw records would be refused",
 		"settings", "lost-account", "lost-records", "refused")
 	return cmd
 }

@@ -73,7 +73,8 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
 	cli.Values(cmd, "mechanism", "codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
-	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"; default: the config's key_file")
+	flags.StringVar(&f.keyFile, "key-file", "",
+		"noise key `FILE` from \"geodither key new\"; default: the config's key_file")
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",

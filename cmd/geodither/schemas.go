@@ -28,7 +28,9 @@ func newSchemas(std cli.Streams) *cobra.Command {
 		Long: `Register the schemas of sanitized records, dead letters and counts in the schema registry of a
 config, as subjects TOPIC-value. "geodither run" makes them itself where the registry lets it.`,
 		Example: "  geodither schemas register -c geodither.yml",
-	}, func(ctx context.Context, path string) error { return registerSchemas(ctx, std, path, asJSON) })
+	}, func(ctx context.Context, path string) error {
+		return registerSchemas(ctx, std, path, asJSON)
+	})
 	register.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
 	cmd.AddCommand(register)
 	return cmd
@@ -70,7 +72,7 @@ func registerSchemas(ctx context.Context, std cli.Streams, path string, asJSON b
 			continue
 		}
 		done = append(done, registered{
-			schema.Subject, int(found.ID), int(found.Version), what == "registered",
+			schema.Subject, int(found.ID), found.Version, what == "registered",
 		})
 		if !asJSON {
 			fmt.Fprintf(std.Out, "%s: %s, id %d, version %d\n", schema.Subject, what, found.ID,

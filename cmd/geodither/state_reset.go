@@ -50,9 +50,10 @@ once more beside what is there, use "geodither replay".`,
 				if err != nil {
 					return kept(err)
 				}
-				return show(std.Out, found, nil, *asJSON, func(out io.Writer, r account.Reset) error {
+				print := func(out io.Writer, r account.Reset) error {
 					return printFolder(out, r, dry)
-				})
+				}
+				return show(std.Out, found, nil, *asJSON, print)
 			}
 			options, err := loadService(cmd, std)
 			if err != nil {
@@ -64,8 +65,8 @@ once more beside what is there, use "geodither replay".`,
 				return kept(err)
 			}
 			if !spend && !dry {
-				return fmt.Errorf("nothing was removed: %s; accept that with --accept=second-release",
-					cost(plan))
+				return fmt.Errorf(
+					"nothing was removed: %s; accept that with --accept=second-release", cost(plan))
 			}
 			return show(std.Out, plan, nil, *asJSON, func(out io.Writer, r account.Reset) error {
 				return printEverything(out, r, dry)
@@ -96,7 +97,8 @@ func kept(err error) error {
 	if !errors.Is(err, account.ErrOnlyCopy) {
 		return err
 	}
-	return fmt.Errorf("nothing was removed: %w; to give the accounts up: --accept=lost-account", err)
+	return fmt.Errorf(
+		"nothing was removed: %w; to give the accounts up: --accept=lost-account", err)
 }
 
 // cost says what a second release of everything costs.

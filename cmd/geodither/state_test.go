@@ -94,7 +94,8 @@ func TestStateInspectAndReset(t *testing.T) {
 		t.Errorf("after a reset of the folder: %s", r.out)
 	}
 
-	requireMessage(t, call(t, state("reset", "--accept=second-release")...), cli.ExitUsage, "--everything")
+	requireMessage(t, call(t, state("reset", "--accept=second-release")...), cli.ExitUsage,
+		"--everything")
 	words := []string{fmt.Sprintf("holds %d records", s.fed), "second time", "ε = 1"}
 	requireMessage(t, call(t, state("reset", "--everything")...), cli.ExitFailed,
 		append(words, "nothing was removed", "--accept=second-release")...)
@@ -194,7 +195,9 @@ func TestStateRebuild(t *testing.T) {
 	says(cli.ExitFailed, "the changelog is lost|(changelog-lost)|run would not make it",
 		"doctor", "-c", s.config)
 	says(cli.ExitFailed, "the changelog is lost|(changelog-lost)", "run", "-c", s.config)
-	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--accept=second-release"}} {
+	for _, args := range [][]string{
+		{}, {"--dry-run"}, {"--everything", "--accept=second-release"},
+	} {
 		says(cli.ExitFailed,
 			"nothing was removed: this folder may be the only copy|--accept=lost-account",
 			append([]string{"state", "reset", "-c", s.config}, args...)...)

@@ -42,7 +42,8 @@ const hardly = .99
 // class of the calendar, on all processors: a second for 280 cells.
 func NewForgetting(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
 	if n := m.Grid.Cells(); n > MaxMomentCells {
-		return nil, fmt.Errorf("a bound for one moment takes at most %d cells, not %d", MaxMomentCells, n)
+		return nil, fmt.Errorf(
+			"a bound for one moment takes at most %d cells, not %d", MaxMomentCells, n)
 	}
 	runs := newRuns(m)
 	steps := [parts + 1]int{}

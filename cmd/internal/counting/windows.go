@@ -61,7 +61,9 @@ func NewWindows(
 }
 
 // Key implements task.Dependencies.Key.
-func (w *Windows) Key(rec task.Record) (key []byte, read any, err error) { return w.reader.Key(rec) }
+func (w *Windows) Key(rec task.Record) (key []byte, read any, err error) {
+	return w.reader.Key(rec)
+}
 
 // Process implements task.Processor. A fix that does not count is no dead letter. Which fixes count
 // follows from other fixes of the user, so the tally knows only what each fix by itself shows, and

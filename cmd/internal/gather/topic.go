@@ -124,15 +124,10 @@ func (s *Topic) scan(
 				bar.Count(done.Add(1), total, "records")
 				fixes, err := reader.Fixes(topics.Record(r))
 				for _, fix := range fixes {
-					switch {
-					case fix.Refused != nil:
-						s.skip(skips[worker], p, r.Offset, string(fix.Refused.Reason))
-					case fix.Skipped != mapping.NoRule:
-						s.skip(skips[worker], p, r.Offset, "input: "+s.rules()[fix.Skipped])
-					default:
-						if err := take(worker, fix.Raw); err != nil {
-							return err
-						}
+					if why := s.leftOut(fix); why != "" {
+						s.skip(skips[worker], p, r.Offset, why)
+					} else if err := take(worker, fix.Raw); err != nil {
+						return err
 					}
 				}
 				return err
@@ -144,6 +139,17 @@ func (s *Topic) scan(
 		}
 	})
 	return traces.Merge(skips...), err
+}
+
+// leftOut says why a fix is not to be used; "" if it is.
+func (s *Topic) leftOut(fix engine.Fix) string {
+	switch {
+	case fix.Refused != nil:
+		return string(fix.Refused.Reason)
+	case fix.Skipped != mapping.NoRule:
+		return "input: " + s.rules()[fix.Skipped]
+	}
+	return ""
 }
 
 // windows resolves the bounds in every partition.

@@ -52,7 +52,8 @@ func TestReports(t *testing.T) {
 			`section input skips every record" records=100 by_rule="tombstone 100"`, "is refused",
 		},
 		"all is well": {
-			after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "records_in=1000", "level=WARN",
+			after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "records_in=1000",
+			"level=WARN",
 		},
 		"nothing came": {before, "", "level="},
 		"many are late": {

@@ -218,9 +218,9 @@ func (f *Facts) ledger() string {
 		return ""
 	}
 	return fmt.Sprintf(`The ledger beside the key knows %d published days of %s, daily ones and
-those of typical days. All that one user id does in a day, added or removed, changes the odds of all of
-it by at most e^ε, with ε = %s, and all that it does in 31 days with ε = %s. One day or period in place
-of another is twice that. Counts of the service above are not in the ledger.`, l.Days,
+those of typical days. All that one user id does in a day, added or removed, changes the odds of all
+of it by at most e^ε, with ε = %s, and all that it does in 31 days with ε = %s. One day or period in
+place of another is twice that. Counts of the service above are not in the ledger.`, l.Days,
 		code("geodither counts"), number(l.MostInADay), number(l.MostIn31))
 }
 

@@ -272,14 +272,7 @@ func (c *recount) count(ctx context.Context, p int32) error {
 		again := r.Offset < at.counted // by an earlier part
 		at.counted = max(at.counted, r.Offset+1)
 		fixes, err := c.settings.Fixes(reader, o.Partitioner, own, rec)
-		for _, fix := range fixes {
-			switch {
-			case fix.Usable():
-				c.countFix(string(user), fix.Raw)
-			case fix.Refused != nil && !again:
-				c.report.Refused[string(fix.Refused.Reason)]++
-			}
-		}
+		c.countFixes(string(user), fixes, again)
 		return err
 	})
 	if !found {
@@ -289,6 +282,18 @@ func (c *recount) count(ctx context.Context, p int32) error {
 		return nil
 	}
 	return err
+}
+
+// countFixes counts the fixes of a record, and those refused unless it was seen before.
+func (c *recount) countFixes(user string, fixes []engine.Fix, again bool) {
+	for _, fix := range fixes {
+		switch {
+		case fix.Usable():
+			c.countFix(user, fix.Raw)
+		case fix.Refused != nil && !again:
+			c.report.Refused[string(fix.Refused.Reason)]++
+		}
+	}
 }
 
 // countFix counts a fix that its window admits.

@@ -228,7 +228,8 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%+v: %q is not in %q", c, want, words)
 			}
 		}
-		if r.Held = 20; c.hardly != strings.Contains(words, "counts of 99 users are mostly noise") ||
+		few := strings.Contains(words, "counts of 99 users are mostly noise")
+		if r.Held = 20; c.hardly != few ||
 			c.hardly != strings.Contains(strings.Join(r.Verdict(), " "), "publish counts instead") {
 			t.Errorf("%+v: %q says another thing of counts", c, words)
 		}
