@@ -40,7 +40,7 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts [-c FILE] --from DAY --to DAY [--typical] [--epsilon E --per-day N] PATH...",
+		Use:   "counts [-c FILE] --from DAY --to DAY [--typical] [--per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day or month, from raw fixes",
 		Long: `Count vehicles by window and zone in raw fixes, and publish each count with noise. All that one
 user does in a day changes the odds of anything published by at most e^ε. Days add up, and so do

@@ -272,14 +272,17 @@ func TestReadmeOnKafka(t *testing.T) {
 				strings.Replace(succeed(t, args...).out, "localhost:9092", broker, 1))
 		case "doctor":
 			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 2 ||
-				!strings.Contains(out, "-changelog is not there yet") {
+				!strings.Contains(out, "-changelog is missing; run will make it") {
 				t.Errorf("not two warnings, or no word on the changelog:\n%s", out)
 			}
 		case "run":
 			service = start(t, nil, args...)
 		case "consume":
 			eventually(t, "all lines", func() bool {
-				lines = call(t, args...).out
+				if call(t, args...).code != cli.ExitDone {
+					return false // the topic is not there yet
+				}
+				lines = read(t, "fleet.geojson")
 				return strings.Count(lines, "\n") == 1535
 			})
 		default:

@@ -50,10 +50,10 @@ once more beside what is there, use "geodither replay".`,
 				if err != nil {
 					return kept(err)
 				}
-				print := func(out io.Writer, r account.Reset) error {
+				write := func(out io.Writer, r account.Reset) error {
 					return printFolder(out, r, dry)
 				}
-				return show(std.Out, found, nil, *asJSON, print)
+				return show(std.Out, found, nil, *asJSON, write)
 			}
 			options, err := loadService(cmd, std)
 			if err != nil {

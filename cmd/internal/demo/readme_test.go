@@ -45,11 +45,13 @@ var (
 	frameNumber = regexp.MustCompile(`[0-9][0-9.:,-]*`)
 	codeBlock   = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
 	frameSpace  = regexp.MustCompile(` +`)
+	frameKind   = regexp.MustCompile(`\b(released|repeated|predicted),`)
 )
 
 // skeleton is a frame without what differs from moment to moment.
 func skeleton(frame string) string {
 	frame = frameNumber.ReplaceAllString(frameBar.ReplaceAllString(frame, "[bar]"), "#")
+	frame = frameKind.ReplaceAllString(strings.ReplaceAll(frame, "#m#s", "#s"), "[kind],")
 	return strings.TrimSpace(
 		frameSpace.ReplaceAllString(strings.ReplaceAll(frame, " km", " m"), " "))
 }
