@@ -121,6 +121,8 @@ func (f *consumeFlags) noneConsumed(topic string) string {
 		return "there are no new dead letters in " + topic
 	case f.dead:
 		return "there are no dead letters in " + topic
+	case f.fromEnd:
+		return "there are no new records in " + topic
 	case f.user != "":
 		return "there is no record of this user in " + topic
 	}

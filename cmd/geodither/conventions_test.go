@@ -95,6 +95,33 @@ func TestConfigWithoutFlag(t *testing.T) {
 	}
 }
 
+// TestConfigIsNotForOthers: a config that nobody named gives no logins to brokers that were named,
+// and no noise key to traces.
+func TestConfigIsNotForOthers(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	townFiles(t, dir)
+	in := write(t, dir, "in.csv", "user_id,timestamp,latitude,longitude\n")
+	write(t, dir, "geodither.yml", "model: model.avro\nkey_file: gone.key\n"+
+		"release: {mechanism: codebook, epsilon: 1, budget: none}\n")
+	for _, args := range [][]string{
+		{"produce", "--brokers", "127.0.0.1:1", in}, {"consume", "--brokers", "127.0.0.1:1"},
+	} {
+		if r := call(t, args...); r.code != cli.ExitUsage || strings.Contains(r.err, "config: ") {
+			t.Errorf("%v: exit %d, %s", args, r.code, r.err)
+		}
+	}
+	args := []string{"sanitize", "--epsilon", "1", "--in", in}
+	if r := call(t, args...); strings.Contains(r.err, "gone.key") ||
+		!strings.Contains(r.err, "config: geodither.yml") {
+		t.Errorf("sanitize: exit %d, %s", r.code, r.err)
+	}
+	if r := call(t, append(args, "-c", "geodither.yml")...); r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, "gone.key") {
+		t.Errorf("sanitize -c: exit %d, %s", r.code, r.err)
+	}
+}
+
 // TestFlagsMeanOneThing: a name has one type, and one word for its value, in all commands.
 func TestFlagsMeanOneThing(t *testing.T) {
 	words := map[string][]string{ // those with more than one

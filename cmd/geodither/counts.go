@@ -42,17 +42,18 @@ func newCounts(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "counts [-c FILE] --from DAY --to DAY [--typical] [--per-day N] PATH...",
 		Short: "Where the fleet is, under an ε for a user's whole day or month, from raw fixes",
-		Long: `Count vehicles by window and zone in raw fixes, and publish each count with noise. All that one
-user does in a day changes the odds of anything published by at most e^ε. Days add up, and so do
-further editions, zones and windows of the same day.
+		Long: `Count vehicles by window and zone, and publish each count with noise. All that one user does in a
+day changes the odds of anything published by at most e^ε. Days add up, and so do further editions,
+zones and windows of the same day.
 
-A user counts once in each window, in at most --per-day windows of a day. Every zone of every
-window is published, with an interval that holds its count in 90 % and an estimate for maps.
-Without --per-day the command publishes nothing: it prints what is useful to this fleet.
+A user counts once in each window, where its first fix of the window lies, in at most --per-day
+windows of a day. Every zone of every window is published, with an interval that holds its count in
+90 % and an estimate for maps. Without --per-day the command publishes nothing: it prints what is
+useful to this fleet.
 
-With --typical it publishes one day that stands for many: where the fleet usually is at each time of
-the day. ε is then for all that a user does on these days. Without files it reads the raw topic of
-the config up to its present end.
+With --typical it publishes where the fleet usually is at each time of the day. ε is then for all
+that a user does on these days. Without files it reads the raw topic of the config up to its
+present end.
 
 A key file makes the same counts give the same bytes again. KEYFILE.counts beside it keeps what was
 published, so that other counts of the same time are refused. Without a key file a second run is a
@@ -68,6 +69,9 @@ The service that counts a raw topic is "geodither counts serve".`,
 			f.config.Path = cli.Config(cmd, f.typical && len(f.input.Paths)+len(args) == 0)
 			request, err := f.request(cmd.Flags(), args)
 			if err != nil {
+				return err
+			}
+			if err := request.Validate(); err != nil {
 				return err
 			}
 			source, err := f.open(cmd.Context(), args, request, std)
@@ -214,13 +218,19 @@ func (f *countsFlags) request(
 		return q, err
 	}
 	f.input.MaxAhead = time.Duration(c.MaxAhead)
-	if c.Counts.PerDay != 0 && f.ofTopic(args) && f.keyFile == "" {
-		f.keyFile = c.KeyFile
+	choose := f.keyFile == "" && !flags.Changed("per-day") && !flags.Changed("out")
+	if choose {
+		c.Counts.PerDay = 0
+	} else if f.ofTopic(args) && f.keyFile == "" {
+		if f.keyFile = c.KeyFile; f.keyFile == "" {
+			return q, cli.Usagef("name the noise key with --key-file: the ledger of what was " +
+				"published lies beside it")
+		}
 	}
 	q = countfiles.Request{
 		Config: c, Name: f.source, From: f.from, To: f.to,
 		Typical: f.typical, Days: f.days, Now: time.Now(),
-		Choose:  c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out"),
+		Choose:  choose,
 		KeyFile: f.keyFile, Out: f.out, Format: format,
 	}
 	if q.Choose && f.config.Path == "" && !flags.Changed("window") {

@@ -327,15 +327,15 @@ func TestCountsDaysOverlap(t *testing.T) {
 		t.Errorf("two days that do not meet are added up: %s", later.err)
 	}
 	// 2026-11-11 in Auckland meets the 10th in UTC, as the 10th of the same edition does. The 10th
-	// in UTC meets all three.
+	// in UTC meets all three. A part of a day costs twice its ε.
 	second := succeed(t, countsDay(in, key, "2026-11-11", auckland, "--edition", "2")...)
-	if !strings.Contains(second.err, "ε = 2 in all") {
+	if !strings.Contains(second.err, "ε = 3 in all") {
 		t.Errorf("the day of another clock is not added: %s", second.err)
 	}
 	third := succeed(t, countsDay(in, key, "2026-11-10", auckland, "--edition", "2")...)
 	if !strings.Contains(third.err, "3 days that were published") ||
-		!strings.Contains(third.err, "ε = 3 in all") {
-		t.Errorf("a day that meets two others costs three times ε: %s", third.err)
+		!strings.Contains(third.err, "ε = 5 in all") {
+		t.Errorf("parts of two other days do not cost twice their ε: %s", third.err)
 	}
 }
 

@@ -195,11 +195,11 @@ func TestCountsTypicalDays(t *testing.T) {
 		}
 	}
 	damaged := write(t, dir, "damaged.txt", "2026-10-27\n27.10.2026\n")
-	requireMessage(t, call(t, args("often")...), cli.ExitFailed, "write working, weekend")
 	for _, c := range []struct {
 		args  []string
 		words string
 	}{
+		{args("often"), "write working, weekend"},
 		{args(holidays), "name the days too"},
 		{args("working," + damaged), "line 2"},
 		{args("mon", "--from", "2026-10-20", "--to", "2026-10-25"), "has none of these days"},

@@ -71,6 +71,9 @@ message names such people by their place in the list.`,
 }
 
 func (f *eraseFlags) run(cmd *cobra.Command, std cli.Streams) error {
+	if f.dry && f.receipt != "" {
+		return cli.Usagef("--dry-run erases nothing, so there is no receipt: leave --receipt out")
+	}
 	path, err := cli.NeedConfig(cmd)
 	if err != nil {
 		return err
@@ -111,12 +114,12 @@ func (f *eraseFlags) run(cmd *cobra.Command, std cli.Streams) error {
 // of people of whom nothing is stored.
 func (f *eraseFlags) answer(result erase.Result, of int, err error, std cli.Streams) error {
 	words := std.Out
-	switch f.receipt {
-	case "":
-	case "-":
+	switch {
+	case f.receipt == "":
+	case f.receipt == "-":
 		words = std.Err
 		err = errors.Join(err, writeReceipts(std.Out, result.Receipts))
-	default:
+	case len(result.Receipts) > 0: // an earlier receipt stays where there is none
 		var text bytes.Buffer
 		err = errors.Join(err, writeReceipts(&text, result.Receipts),
 			files.WriteSecret(f.receipt, text.Bytes()))

@@ -30,7 +30,13 @@ func TestErase(t *testing.T) {
 	r := succeed(t, append(c, "--user", "sim-000001", "--dry-run")...)
 	silent(r)
 	requireWords(t, r.out, "would erase 1 of 1 person")
-	path := filepath.Join(s.dir, "receipt.json")
+	path := write(t, s.dir, "receipt.json", "an earlier one")
+	requireMessage(t, call(t, append(c, "--user", "sim-000001", "--dry-run", "--receipt", path)...),
+		cli.ExitUsage, "leave --receipt out")
+	if call(t, append(c, "--user", "nobody", "--receipt", path)...).code == cli.ExitDone ||
+		read(t, path) != "an earlier one" {
+		t.Error("an earlier receipt is gone, or an unknown id is no error")
+	}
 	r = succeed(t, append(c, "--user", "sim-000001", "--receipt", path)...)
 	silent(r)
 	requireWords(t, r.out, "erased 1 of 1 person; 1 account kept", "gone from the disks")

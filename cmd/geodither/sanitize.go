@@ -28,6 +28,7 @@ type sanitizeFlags struct {
 	out      string
 	keyFile  string
 	seed     uint64
+	ownKey   bool // no config was named, so its key is not taken
 	report   string
 	// serviceKey is the key_file of the config.
 	serviceKey string
@@ -41,9 +42,9 @@ func newSanitize(std cli.Streams) *cobra.Command {
 		Long: `Sanitize trace files by the code of the service: each fix gives a sanitized record, in the order of
 the input, unless a setting leaves it out. Fixes that the service refuses are left out and counted.
 
--c takes the settings of a service and its key_file, but not its topics. Without a config the
-mechanism is codebook. The mechanisms of the paper (pim, knorm, laplace, laplace-tight) have no
-proof: they are for experiments, and each record is marked.
+-c takes the settings of a service and its key_file, but not its topics. A config that -c does not
+name gives no key. Without a config the mechanism is codebook. The paper's mechanisms (pim, knorm,
+laplace, laplace-tight) have no proof: they are for experiments, and each record is marked.
 
 A key file makes a run repeatable and stays as secret as the traces. Without it the noise has a
 fresh key, which is forgotten. A seed protects nothing: anybody who guesses it takes the noise off.
@@ -61,7 +62,9 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
     --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			named := cmd.Flag("config").Changed
 			f.settings.Path = cli.Config(cmd, f.model == "")
+			f.ownKey = !named
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
@@ -74,7 +77,7 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.StringVar(&f.keyFile, "key-file", "",
-		"noise key `FILE` from \"geodither key new\"; default: the config's key_file")
+		"noise key `FILE` from \"geodither key new\"; default: key_file of the config that -c names")
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",
@@ -96,11 +99,13 @@ func (f *sanitizeFlags) run(
 	}
 	settings.Brief = f.report == ""
 	seeded := flags.Changed("seed")
-	if f.keyFile == "" && !seeded && f.serviceKey != "" {
+	if f.keyFile == "" && !seeded && !f.ownKey && f.serviceKey != "" {
 		f.keyFile = f.serviceKey
-		fmt.Fprintf(std.Err, "WARNING: the noise has the key of the service, %s. The account of ε "+
-			"here is a second one, beside the service's: what both release of one user adds up, "+
-			"except for the same fixes under the same settings.\n", f.keyFile)
+		fmt.Fprintf(std.Err, "WARNING: the noise has the key of the service, %s. Use another key "+
+			"for fixes that the service has not released: under one key it shows whether two "+
+			"fixes of a user and step lie in one place. The account of ε here is a second one, "+
+			"and what both release of one user adds up, except for the same fixes under the same "+
+			"settings.\n", f.keyFile)
 	}
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err

@@ -393,8 +393,10 @@ func (r *rebuilder) checkLag(ctx context.Context, p *RebuiltPartition) error {
 		return fmt.Errorf("%s: %w", lag, err)
 	}
 	// What came after these states may have been released under either list.
-	if len(r.o.Versions()) > len(p.mark.Versions) {
-		return fmt.Errorf("%s, and were made under a shorter list of models (folder-unknown)", lag)
+	left := p.mark
+	left.Open = true
+	if task.CheckOpen(left, p.mark.Settings, r.o.Versions()) != nil {
+		return fmt.Errorf("%s, and were made under another list of models (folder-unknown)", lag)
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func (f *TopicFlags) DeadLetters(cmd *cobra.Command) (Topic, error) {
 
 func (f *TopicFlags) read(cmd *cobra.Command, pick func(File) Topic) (Topic, error) {
 	var c File
-	f.path = cli.Config(cmd, f.topic == "")
+	// The logins of a config that was not named are not for brokers that were.
+	f.path = cli.Config(cmd, f.topic == "" && !cmd.Flags().Changed("brokers"))
 	if f.path != "" {
 		var err error
 		if c, err = Read(f.path); err != nil {

@@ -61,6 +61,14 @@ type document struct {
 	// and all others under an empty name.
 	unset map[string]error
 	done  map[*yaml.Node]bool // variables that were put in: an alias repeats its node
+	seen  map[visit]bool      // mappings: one may be part of itself
+}
+
+// visit is a mapping that is decoded into a type at a place.
+type visit struct {
+	node *yaml.Node
+	into reflect.Type
+	path string
 }
 
 // walk looks at a node that is decoded into a type. It collects unknown keys: a misspelt setting
@@ -82,6 +90,10 @@ func (d *document) walk(node *yaml.Node, t reflect.Type, path string) {
 			}
 		}
 	case yaml.MappingNode:
+		if d.seen[visit{node, t, path}] {
+			return
+		}
+		d.seen[visit{node, t, path}] = true
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			d.key(node.Content[i], node.Content[i+1], t, path)
 		}

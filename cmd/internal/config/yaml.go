@@ -20,6 +20,7 @@ import (
 func decode(text []byte, into any) (document, error) {
 	d := document{
 		written: map[string]bool{}, unset: map[string]error{}, done: map[*yaml.Node]bool{},
+		seen: map[visit]bool{},
 	}
 	root := new(yaml.Node)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

@@ -41,3 +41,19 @@ func TestTabs(t *testing.T) {
 		}
 	}
 }
+
+// TestCyclicYAML: a mapping that is part of itself ends no stack.
+func TestCyclicYAML(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"kafka: &k\n  <<: *k\n", "release: &r {budget: *r}\n", "counts: &c {first: [*c, *c]}\n",
+	} {
+		path := filepath.Join(t.TempDir(), "loop.yml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+	}
+}

@@ -179,23 +179,46 @@ func (l *ledger) add(windows []ledgerLine) error {
 		return o.edition != windows[0].edition || (o.days == 0) != (windows[0].days == 0)
 	})
 	slices.SortFunc(old, func(a, b ledgerLine) int { return cmp.Compare(a.startMS, b.startMS) })
+	longest := int64(0)
+	for _, line := range old {
+		longest = max(longest, line.endMS-line.startMS)
+	}
 	for _, line := range windows {
-		at := sort.Search(len(old), func(i int) bool { return old[i].endMS > line.startMS })
-		overlaps := at < len(old) && old[at].startMS < line.endMS
+		at := sort.Search(len(old), func(i int) bool {
+			return old[i].startMS > line.startMS-longest
+		})
+		before := line.overlapping(old[at:])
 		switch {
-		case !overlaps:
+		case before == nil:
 			l.lines, l.added = append(l.lines, line), l.added+1
 			continue
-		case old[at].differences(line) != "":
+		case before.differences(line) != "":
 			return fmt.Errorf("%s: the window from %s was published under edition %s with other "+
-				"settings: %s (counts-published)", l.path, files.Time(old[at].startMS),
-				line.edition, old[at].differences(line))
-		case old[at].digest != line.digest:
+				"settings: %s (counts-published)", l.path, files.Time(before.startMS),
+				line.edition, before.differences(line))
+		case before.digest != line.digest:
 			return fmt.Errorf("%s, window of %s: %w", l.path, files.Time(line.startMS),
 				counts.ErrChanged)
 		}
 	}
 	return nil
+}
+
+// overlapping returns of lines in the order of their starts the one that is the same, or else one
+// that overlaps; nil if none does. Where clocks are changed at midnight, days of one publication
+// may overlap.
+func (l ledgerLine) overlapping(lines []ledgerLine) (found *ledgerLine) {
+	for i := range lines {
+		switch other := &lines[i]; {
+		case other.startMS >= l.endMS:
+			return found
+		case other.differences(l) == "" && other.startMS == l.startMS:
+			return other
+		case other.endMS > l.startMS:
+			found = other
+		}
+	}
+	return found
 }
 
 // commit puts the ledger on the disk, complete or not at all.
@@ -280,12 +303,40 @@ func publications(lines []ledgerLine) (all []publication) {
 // meets returns how many published days meet in one, itself included, and their ε.
 func (p publication) meets(all []publication) (n int, epsilon float64) {
 	for _, other := range all {
-		if other == p || other.settings != p.settings &&
-			other.startMS < p.endMS && p.startMS < other.endMS {
-			n, epsilon = n+1, epsilon+other.cost
+		if other != p && other.settings == p.settings {
+			continue // days of one publication are disjoint
+		}
+		if cost := other.within(p.startMS, p.endMS); cost > 0 {
+			n, epsilon = n+1, epsilon+cost
 		}
 	}
 	return n, epsilon
+}
+
+// within is the ε of what a user does between two times. A part of a day costs twice a day: the cap
+// may let later windows take the place of those that fall away (counts.Counter).
+func (p publication) within(startMS, endMS int64) float64 {
+	switch {
+	case p.endMS <= startMS || endMS <= p.startMS:
+		return 0
+	case startMS <= p.startMS && p.endMS <= endMS:
+		return p.cost
+	}
+	return 2 * p.cost
+}
+
+// month is when 31 days end that begin with a published one: where its own 31st day does, if that
+// was published, so that a change of the clock cuts no day.
+func (p publication) month(all []publication) (endMS int64) {
+	const dayMS, clockMS = 24 * 60 * 60 * 1000, 2 * 60 * 60 * 1000
+	endMS = p.startMS + 31*dayMS
+	for _, other := range all {
+		if off := other.endMS - p.startMS - 31*dayMS; other.settings == p.settings &&
+			-clockMS <= off && off <= clockMS {
+			endMS = other.endMS
+		}
+	}
+	return endMS
 }
 
 // Sums are what a key's ledger knows of counts and typical days, for one user.
@@ -304,14 +355,14 @@ func Spent(keyFile string) (*Sums, error) {
 	if err := l.read(); err != nil || len(l.lines) == 0 {
 		return nil, err
 	}
-	const monthMS = 31 * 24 * 60 * 60 * 1000
 	all := publications(l.lines)
-	sums, month, first := &Sums{Days: len(all)}, 0.0, 0
+	sums := &Sums{Days: len(all)}
 	for _, day := range all {
 		_, epsilon := day.meets(all)
 		sums.MostInADay = max(sums.MostInADay, epsilon)
-		for month += day.cost; all[first].startMS <= day.startMS-monthMS; first++ {
-			month -= all[first].cost
+		month, end := 0.0, day.month(all)
+		for _, other := range all {
+			month += other.within(day.startMS, end)
 		}
 		sums.MostIn31 = max(sums.MostIn31, month)
 	}

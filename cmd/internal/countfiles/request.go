@@ -57,7 +57,21 @@ func (q Request) Since() (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.UnixMilli(plan.Windows(first)[0].StartMS), nil
+	windows := plan.Windows(first)
+	if len(windows) == 0 {
+		return time.Time{}, fmt.Errorf("--from %s: the calendar of %s has no such day", q.From,
+			plan.Zone())
+	}
+	return time.UnixMilli(windows[0].StartMS), nil
+}
+
+// Validate reports what cannot be counted, before anything is read.
+func (q Request) Validate() error {
+	if q.Choose {
+		return nil
+	}
+	_, err := q.options()
+	return cli.Usage(err)
 }
 
 // options reads the request. An error is one of the user's.
@@ -126,6 +140,10 @@ func daysOf(text string) (weekdays hours.Days, without []counts.Date, err error)
 		if days, err := hours.ParseDays(name); err == nil && part != "" {
 			weekdays |= days
 			continue
+		}
+		if !strings.ContainsAny(part, "./\\") {
+			return 0, nil, fmt.Errorf("--days %q: write working, weekend, all or mon,fri, and a "+
+				"file of days to leave out, such as holidays.txt", part)
 		}
 		left, err := readDays(part)
 		if err != nil {

@@ -484,14 +484,16 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 
 // warn says where the published numbers are noise above all.
 func (r *run) warn(l *cli.Summary) {
+	// Of a typical day both are averages over its days.
 	zones, scale := r.zones.Count()-1, float64(r.settings.PerDay)/r.settings.Epsilon
-	if r.typical != nil { // of sums
-		scale *= float64(len(r.days))
+	around, advice := r.inZones.around()/float64(zones), "Leave --per-day out to see which zones "+
+		"are useful"
+	if r.typical != nil {
+		around, advice = around/float64(len(r.days)), "Take estimate, not vehicles"
 	}
-	if !r.warnOfNothing(l, r.inZones.vehicles) && r.inZones.around() < scale*float64(zones) {
-		l.Line("WARNING", "the fleet is smaller than the noise: %.2g vehicles in a zone and "+
-			"window, noise of scale %.3g. Leave --per-day out to see which zones are useful",
-			r.inZones.around()/float64(zones), scale)
+	if !r.warnOfNothing(l, r.inZones.vehicles) && around < scale {
+		l.Line("WARNING", "the fleet is smaller than the noise: %.3g vehicles in a zone and "+
+			"window, noise of scale %.3g. %s", around, scale, advice)
 	}
 }
 

@@ -196,7 +196,12 @@ func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
 		return nil
 	}
 	record, ok, err := r.Cursor(r.First, r.End).Next(ctx)
-	if err == nil && (!ok || record.Timestamp > s.Since.UnixMilli()) {
+	switch {
+	case err != nil:
+	case !ok:
+		err = fmt.Errorf("%s/%d is empty, and nothing tells whether it held records since %s",
+			s.Name, p, s.Since.UTC().Format(time.RFC3339))
+	case record.Timestamp < 0 || record.Timestamp > s.Since.UnixMilli():
 		err = fmt.Errorf("%s/%d has lost records since %s (retention): choose a later --from",
 			s.Name, p, s.Since.UTC().Format(time.RFC3339))
 	}

@@ -165,11 +165,11 @@ func (p *probation) verdict() error {
 		return fmt.Errorf("%w: %s", ErrPartitioner,
 			p.sample.Placed.Advice(p.by, p.topic, p.begun))
 	}
-	if p.free {
-		return nil
-	}
 	if err := p.sample.TwoPartitions(); err != nil {
 		return err
+	}
+	if p.free {
+		return nil
 	}
 	if why := p.sample.Hopeless(leastJudged); why != "" {
 		p.board.Holds(why)

@@ -50,7 +50,11 @@ func (r *Result) Verdict() (lines []string) {
 			length(o.MedianKM))
 	}
 	say("%s", text)
-	if p.Gain() < trial.LeastGain {
+	switch {
+	case p.Gain() <= 0:
+		say("WARNING: it is no better than the model alone, which costs nothing: do not publish " +
+			"such records.")
+	case p.Gain() < trial.LeastGain:
 		text := "such records tell about the fleet, not about one user: publish counts instead."
 		if all := r.Users + r.Held; all < fewCounted {
 			text = fmt.Sprintf("counts of %s are mostly noise, too. Nothing here helps so small a "+
@@ -154,6 +158,8 @@ func (r *Result) table(name, caption string, outcomes []Outcome) *report.Table {
 // goodFor says what records with such errors tell: of one user, or only of all.
 func (o *Outcome) goodFor() string {
 	switch {
+	case o.Gain() <= 0:
+		return "nothing"
 	case o.Gain() < trial.LeastGain:
 		return "the fleet, not one user"
 	case o.MedianKM < .3:

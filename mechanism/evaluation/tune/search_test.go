@@ -194,6 +194,7 @@ func TestVerdict(t *testing.T) {
 		{1.6, 1.4, "the fleet, not one user", true},
 		{.2, .3, "one user's street", false},
 		{.8, 1, "one user's neighbourhood", false},
+		{1.4, 2.1, "nothing", false},
 	} {
 		p := Outcome{
 			Setting: Setting{
@@ -232,6 +233,9 @@ func TestVerdict(t *testing.T) {
 		if r.Held = 20; c.hardly != few ||
 			c.hardly != strings.Contains(strings.Join(r.Verdict(), " "), "publish counts instead") {
 			t.Errorf("%+v: %q says another thing of counts", c, words)
+		}
+		if c.good == "nothing" != strings.Contains(words, "no better than the model alone") {
+			t.Errorf("%+v: %q says another thing of harm", c, words)
 		}
 		if rows := r.Frontier().Rows; strings.Contains(words, hardly) != c.hardly ||
 			len(rows) != 2 || rows[1][5] != c.good {
