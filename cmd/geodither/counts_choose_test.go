@@ -204,3 +204,19 @@ func TestCountsWarnings(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsChooseUnderConfig: a config that serves counts has a cap, and still nothing is published
+// without --per-day, --key-file or --out.
+func TestCountsChooseUnderConfig(t *testing.T) {
+	dir := t.TempDir()
+	lines, _, _ := shift(t)
+	in := write(t, dir, "in.csv", lines)
+	c := write(t, dir, "geodither.yml", "counts: {epsilon: 1, per_day: 8, zone: 3km, window: 1h}\n")
+	args := append(chooseArgs(in), "-c", c)
+	if r := succeed(t, args...); r.out != "" || !strings.Contains(r.err, "useful ") {
+		t.Errorf("it publishes %q, or gives no advice: %s", r.out, r.err)
+	}
+	if r := succeed(t, append(args, "--out", "-")...); strings.Count(r.out, "\n") < 24 {
+		t.Errorf("with --out it publishes %q", r.out)
+	}
+}

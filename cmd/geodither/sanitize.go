@@ -77,7 +77,7 @@ release (blind) and of later smoothing. They come from the truth: keep them on t
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.StringVar(&f.keyFile, "key-file", "",
-		"noise key `FILE` from \"geodither key new\"; default: key_file of the config that -c names")
+		"noise key `FILE` from \"geodither key new\"; default: key_file of the config of -c")
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",
