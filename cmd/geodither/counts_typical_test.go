@@ -209,6 +209,17 @@ func TestCountsTypicalDays(t *testing.T) {
 	}
 }
 
+// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages, which is said.
+func TestCountsTypicalEmptyDays(t *testing.T) {
+	in := write(t, t.TempDir(), "in.csv", countsColumns+strings.Join(someFixes(), ""))
+	const words = "days have no fix"
+	if r := succeed(t, typicalArgs("--in", in)...); strings.Contains(r.err, words) {
+		t.Errorf("without an empty day: %s", r.err)
+	}
+	r := succeed(t, typicalArgs("--in", in, "--days", "all", "--to", "2026-11-03")...)
+	requireWords(t, r.err, words, "correct --from and")
+}
+
 // TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the
 // times of its records are. It is refused once records of the range may be lost.
 func TestCountsTypicalTopic(t *testing.T) {

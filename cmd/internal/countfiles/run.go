@@ -409,9 +409,12 @@ func mostCut(seen, counted [24]int64) (hour int, share float64) {
 func (r *run) trueWords(l *cli.Summary) {
 	w := &r.workers[0]
 	var seen, counted [24]int64
-	users := 0
+	users, empty := 0, 0
 	for day, windows := range r.days {
 		users += len(w.days[day])
+		if len(w.days[day]) == 0 {
+			empty++
+		}
 		for _, user := range w.days[day] {
 			for i, word := range user.seen {
 				for ; word != 0; word &= word - 1 {
@@ -431,6 +434,10 @@ func (r *run) trueWords(l *cli.Summary) {
 			"later may have only a part of its reports",
 			time.UnixMilli(w.times.firstMS).UTC().Format(time.RFC3339),
 			time.UnixMilli(w.times.lastMS).UTC().Format(time.RFC3339))
+	}
+	if r.typical != nil && empty > 0 && users > 0 {
+		l.Line("WARNING", "%d of %d days have no fix, and lower all averages: correct --from and "+
+			"--to if the files end earlier", empty, len(r.days))
 	}
 	share, text := capWords(seen, counted)
 	l.Line("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
@@ -475,7 +482,7 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 			"--from, --to or --time-zone")
 	case onMap == 0:
 		l.Line("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: "+
-			"correct --box or --zone")
+			"correct --box or --zone, or --columns if latitude and longitude changed places")
 	default:
 		return false
 	}
