@@ -21,8 +21,8 @@ type Result struct {
 	// other days: the winner of many is partly lucky (winner's curse). All are measured under
 	// models that were not trained on the measured users.
 	Plans []Outcome
-	// Promise is the chosen one of Plans: the first that serves the target. It is nil if there is
-	// no target or it cannot be reached.
+	// Promise is the chosen one of Plans: the first that reaches the error, or that with the least
+	// error at no more than the Σε a day. It is nil if there is no target or it cannot be reached.
 	Promise *Outcome
 	// Others is the same as Promise on the users that were held out; nil: the users were too few to
 	// hold some out.
@@ -284,11 +284,12 @@ func (s *search) promise() error {
 	if err != nil {
 		return err
 	}
-	chosen := slices.IndexFunc(s.Plans, func(p Outcome) bool {
-		return p.MedianKM <= o.TargetKM || p.DayEpsilon == o.TargetEpsilonDay
-	})
-	if chosen >= 0 {
-		s.Promise = &s.Plans[chosen]
+	for i := range s.Plans {
+		p := &s.Plans[i]
+		if s.Promise == nil && p.MedianKM <= o.TargetKM || p.DayEpsilon <= o.TargetEpsilonDay &&
+			(s.Promise == nil || p.MedianKM < s.Promise.MedianKM) {
+			s.Promise = p
+		}
 	}
 	return nil
 }

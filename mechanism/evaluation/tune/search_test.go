@@ -171,6 +171,11 @@ func TestPlansOfADay(t *testing.T) {
 			last.Gain() <= first.Gain() || last.BlindKM != first.BlindKM {
 			t.Errorf("%s: Σε = 80 gives %.3f km, Σε = 5 %.3f", name, last.MedianKM, first.MedianKM)
 		}
+		for _, p := range r.Plans {
+			if p.DayEpsilon <= 20 && p.MedianKM < r.Promise.MedianKM {
+				t.Errorf("%s: Σε = %g has less error than the choice", name, p.DayEpsilon)
+			}
+		}
 		if gain := r.Promise.Gain(); (gain >= .5) != c.halves {
 			t.Errorf("%s: at Σε = 20 the gain is %v", name, gain)
 		}
