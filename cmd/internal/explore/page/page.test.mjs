@@ -376,7 +376,7 @@ test("a trace of several days spends the budget of each 24 hours", async (t) => 
   const lines = readFileSync(traces, "utf8").split("\n");
   writeFileSync(traces, lines.toSpliced(150, 0, "user-07777,2026-03-01T00:00:00Z,0,0").join("\n")); // which is refused
   const served = await own(t, ["explore", "--model", model, traces]);
-  const page = await open(t, `${served.url}#view=day${often}&budget=20`, { viewport: { width: 1280, height: 720 } });
+  const page = await open(t, `${served.url}#view=day&epsilon=1&interval=1&budget=20`, { viewport: { width: 1280, height: 720 } });
   await settled(page);
   const c = await page.evaluate(async () => (await fetch("api/course?user=user-07777&epsilon=1&budget=20")).json());
   assert.equal(c.kind[149], "refused");
@@ -554,7 +554,7 @@ test("named areas of an outline are the zones of the fleet", async (t) => {
   writeFileSync(file, JSON.stringify({ type: "FeatureCollection", features: [zone("Centre", -2.995, 53.395, -2.955, 53.425),
     zone("Anfield", -2.985, 53.425, -2.945, 53.445), zone("Norris Green", -2.945, 53.43, -2.905, 53.455), zone("Fazakerley", -2.95, 53.455, -2.89, 53.485)] }));
   const served = await own(t, ["explore", "--outline", file]);
-  const page = await open(t, `${served.url}#view=fleet${often}&epsilon=4`);
+  const page = await open(t, `${served.url}#view=fleet&epsilon=4&interval=1&budget=0`);
   await page.waitForSelector(".windows tbody tr");
   await settled(page);
   assert.match(await page.textContent(".says:visible"), /Zones are the 4 named areas of the outline, and the rest of the map/);
@@ -763,7 +763,7 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   await page.waitForFunction((name) => document.querySelector("#live-caption").textContent.startsWith(`${name} is most likely`), chosen);
   await shot(page, "live");
   await page.click("#tab-live-fleet");
-  await page.waitForSelector("main > .stack:last-child .windows tbody td:visible", { timeout: 60_000 });
+  await page.waitForSelector("#live-fleet .windows tbody td:visible", { timeout: 60_000 });
   const live = await page.evaluate(async () => (await (await fetch("api/live")).json()).windows.at(-1));
   assert.ok(live.vehicles > 0);
   const maps = await page.$$("#live-fleet canvas[role=img]");

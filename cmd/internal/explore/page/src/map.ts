@@ -136,7 +136,7 @@ export class Pen {
     for (const write of this.words) write();
     for (const [name, p] of names) {
       const [x, y] = this.at(p);
-      if (x > 0 && y > 10 && x < this.width && y < this.height - 36) this.word(name, x, y, "soft", { size: 12, weight: 400 }, true);
+      if (x > 0 && y > 10 && x < this.width && y < this.height) this.word(name, x, y, "soft", { size: 12, weight: 400 }, true);
     }
   }
 
