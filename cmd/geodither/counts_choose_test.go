@@ -205,7 +205,7 @@ func TestCountsWarnings(t *testing.T) {
 	}
 }
 
-// TestCountsChooseUnderConfig: a config that serves counts has a cap, and still nothing is published
+// TestCountsChooseUnderConfig: a config that serves counts has a cap. Still nothing is published
 // without --per-day, --key-file or --out.
 func TestCountsChooseUnderConfig(t *testing.T) {
 	dir := t.TempDir()
