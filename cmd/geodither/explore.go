@@ -82,8 +82,15 @@ func (f *exploreFlags) run(
 	if o.Truth, err = f.truth(ctx, args, std); err != nil {
 		return err
 	}
-	if o.Public, err = f.public(ctx, flags, std); err != nil {
-		return err
+	if f.settings.Path != "" {
+		c, err := f.settings.File(flags)
+		if err != nil {
+			return err
+		}
+		o.TimeZone = c.Counts.TimeZone
+		if o.Public, err = f.public(ctx, c, std); err != nil {
+			return err
+		}
 	}
 	server, err := explore.Open(o)
 	if err != nil {
@@ -140,17 +147,10 @@ func (f *exploreFlags) truth(
 // exploreWindow is the length of a window in which the page shows where the fleet was.
 const exploreWindow = 15 * time.Minute
 
-// public connects to the topic of the config, if there is one. It reads no key.
+// public connects to the topic of a config. It reads no key.
 func (f *exploreFlags) public(
-	ctx context.Context, flags *pflag.FlagSet, std cli.Streams,
-) (*explore.Public, error) {
-	if f.settings.Path == "" {
-		return nil, nil //nolint:nilnil // there is no public side
-	}
-	c, err := f.settings.File(flags)
-	if err != nil {
-		return nil, err
-	}
+	ctx context.Context, c config.File, std cli.Streams,
+) (_ *explore.Public, err error) {
 	topic := c.SanitizedTopic()
 	if topic.Connection, err = c.Connection(); err != nil {
 		return nil, f.settings.Error(err)

@@ -373,11 +373,11 @@ var table = map[string]rule{
 	// The web page. It takes a step apart, so it meets the whole of the mathematics.
 	"cmd/internal/explore": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/follow",
-			"mechanism/convex", "mechanism/counts", "mechanism/grid", "mechanism/hours",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/trial", "schemas",
+			"cmd/internal/countfiles", "cmd/internal/engine", "cmd/internal/expect",
+			"cmd/internal/fleet", "cmd/internal/sanitize", "cmd/internal/traces", "mechanism",
+			"mechanism/follow", "mechanism/convex", "mechanism/counts", "mechanism/grid",
+			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/parallel", "mechanism/trial", "schemas",
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},

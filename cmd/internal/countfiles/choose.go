@@ -35,7 +35,7 @@ type trial struct {
 
 // kind is a kind of publication: an even map, and attempts at several ε.
 type kind struct {
-	blind    score
+	blind    Score
 	attempts []*attempt
 }
 
@@ -44,42 +44,42 @@ var kindNames = [2]string{"daily", "typical"}
 // attempt is one ε of a kind.
 type attempt struct {
 	*counts.Publisher
-	score
+	Score
 }
 
-// score sums up how many vehicles are shown in a wrong zone, of all on the map.
-type score struct{ wrong, seen float64 }
+// Score sums up how many vehicles are shown in a wrong zone, of all on the map.
+type Score struct{ wrong, seen float64 }
 
-// add adds what was shown of a window or slot, and where the vehicles were.
-func (s *score) add(shown []float64, truth []int64) {
+// Add adds what was shown of a window or slot, and where the vehicles were.
+func (s *Score) Add(shown []float64, truth []int64) {
 	n, actual := 0., make([]float64, len(truth)-1)
 	for zone := range actual {
 		actual[zone] = float64(truth[zone])
 		n += actual[zone]
 	}
 	if shown = shown[:len(actual)]; slices.Max(shown) == 0 {
-		shown = evenly(len(actual))
+		shown = Evenly(len(actual))
 	}
 	s.wrong += n * counts.Variation(shown, actual)
 	s.seen += n
 }
 
-// share is the share of vehicles that are shown in a wrong zone.
-func (s *score) share() float64 { return s.wrong / max(s.seen, 1) }
+// Share is the share of vehicles that are shown in a wrong zone.
+func (s *Score) Share() float64 { return s.wrong / max(s.seen, 1) }
 
-// evenly is a map on which every zone has as many vehicles.
-func evenly(zones int) []float64 { return slices.Repeat([]float64{1}, zones) }
+// Evenly is a map on which every zone has as many vehicles.
+func Evenly(zones int) []float64 { return slices.Repeat([]float64{1}, zones) }
 
-// usefulShare is which share of a fleet may be shown in a wrong zone, and usefulGain by how much
+// usefulShare is which share of a fleet may be shown in a wrong zone, and UsefulGain by how much
 // that has to be less than on an even map.
 const (
 	usefulShare = .2
-	usefulGain  = .02
+	UsefulGain  = .02
 )
 
 // useful says whether an attempt is worth its ε.
 func (k *kind) useful(a *attempt) bool {
-	return a.share() <= usefulShare && a.share() <= k.blind.share()-usefulGain
+	return a.Share() <= usefulShare && a.Share() <= k.blind.Share()-UsefulGain
 }
 
 // mostTried bounds the number of zones that are tried, and with it the time.
@@ -180,7 +180,7 @@ func choose(
 // measure fills in what one draw of noise is worth under the least cap that covers the users' days.
 func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) error {
 	days, order := t.visitsOf(fine)
-	t.settings.PerDay = min(order.cover(), int(24*time.Hour/t.plan.Length()))
+	t.settings.PerDay = min(order.Cover(), int(24*time.Hour/t.plan.Length()))
 	streams := noise.NewKeyed(noise.KeyFromSeed(1))
 	for _, t.settings.Epsilon = range epsilons {
 		daily, err := counts.NewPublisher(streams, t.zones, t.settings)
@@ -212,9 +212,9 @@ func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) erro
 }
 
 // visitsOf returns where each user of each day is first in each window.
-func (t *trial) visitsOf(fine *run) (days [][][]counts.Visit, order *visitOrder) {
+func (t *trial) visitsOf(fine *run) (days [][][]counts.Visit, order *Shifts) {
 	zones := t.coarse(fine.zones)
-	days, order = make([][][]counts.Visit, len(t.days)), new(visitOrder)
+	days, order = make([][][]counts.Visit, len(t.days)), new(Shifts)
 	for day, users := range fine.workers[0].days {
 		places := t.places(fine, day)
 		for _, user := range users {
@@ -222,7 +222,7 @@ func (t *trial) visitsOf(fine *run) (days [][][]counts.Visit, order *visitOrder)
 			for _, v := range user.Visits() {
 				at := places[v.Window]
 				if n := len(visits); at >= 0 && (n == 0 || int(visits[n-1].Window) != at) {
-					order.add(t.hour(t.days[day], at), n)
+					order.Add(t.hour(t.days[day], at), n)
 					visits = append(visits, counts.Visit{
 						Window: uint16(at), Zone: zones[v.Zone],
 					})
@@ -260,19 +260,20 @@ func (t *trial) places(fine *run, day int) []int {
 	return places
 }
 
-// visitOrder is, by hour of the day, how many windows of users are their day's first, second and so
+// Shifts are, by hour of the day, how many windows of users are their day's first, second and so
 // on.
-type visitOrder [24][]int64
+type Shifts [24][]int64
 
-func (o *visitOrder) add(hour, n int) {
+// Add adds a window that is n windows after its user's first one of the day.
+func (o *Shifts) Add(hour, n int) {
 	for len(o[hour]) <= n {
 		o[hour] = append(o[hour], 0)
 	}
 	o[hour][n]++
 }
 
-// cover returns the least cap that covers the shifts.
-func (o *visitOrder) cover() int {
+// Cover returns the least cap that covers the shifts.
+func (o *Shifts) Cover() int {
 	for limit := 1; ; limit++ {
 		var seen, counted [24]int64
 		for hour, numbers := range o {
@@ -311,7 +312,7 @@ func (k *kind) publish(
 	ctx context.Context, slots []counts.Slot, truth, capped [][]int64,
 ) error {
 	for _, actual := range truth {
-		k.blind.add(evenly(len(actual)), actual)
+		k.blind.Add(Evenly(len(actual)), actual)
 	}
 	for _, a := range k.attempts {
 		all := make([]counts.Published, len(slots))
@@ -324,7 +325,7 @@ func (k *kind) publish(
 		}
 		a.Estimate(all)
 		for i, published := range all {
-			a.add(published.Estimates, truth[i])
+			a.Add(published.Estimates, truth[i])
 		}
 	}
 	return nil
@@ -357,9 +358,9 @@ func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 			t.inZones.around() / float64(t.zones.Count()-1),
 		}
 		for _, kind := range t.kinds {
-			row = append(row, percent(kind.blind.share()))
+			row = append(row, percent(kind.blind.Share()))
 			for _, a := range kind.attempts {
-				row = append(row, percent(a.share()))
+				row = append(row, percent(a.Share()))
 			}
 		}
 		table.Add(row...)

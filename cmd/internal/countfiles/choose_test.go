@@ -16,19 +16,19 @@ func TestMostCut(t *testing.T) {
 // may be.
 func TestCover(t *testing.T) {
 	for late, want := range map[int]int{5: 3, 6: 4} {
-		o := new(visitOrder)
+		o := new(Shifts)
 		for i := range 100 {
-			o.add(8, 0)
-			o.add(9, 1)
-			o.add(10, 2)
+			o.Add(8, 0)
+			o.Add(9, 1)
+			o.Add(10, 2)
 			if i >= 5 {
-				o.add(11, 2)
+				o.Add(11, 2)
 			}
 		}
 		for range late {
-			o.add(11, 3)
+			o.Add(11, 3)
 		}
-		if got := o.cover(); got != want {
+		if got := o.Cover(); got != want {
 			t.Errorf("with %d of a fourth window: %d, want %d", late, got, want)
 		}
 	}

@@ -10,9 +10,10 @@
 //
 // Files: truth.go the fixes and the models; settings.go the knobs of a request; course.go a user's
 // fixes under them; step.go one step, taken apart; view.go the part of the map that a page looks
-// at; past.go what later records tell about them; crowd.go all users in a window; shelf.go what is
-// kept of answers; public.go a sanitized topic; outline.go lines below the maps; field.go how
-// masses on the map are sent; server.go who may ask and how; handlers.go the answers.
+// at; past.go what later records tell about them; driven.go what all users do on many days;
+// typical.go what may be published of that; shelf.go what is kept of answers; public.go a sanitized
+// topic; outline.go lines below the maps; field.go how masses on the map are sent; server.go who
+// may ask and how; handlers.go the answers.
 //
 // What is served is in the folder page/site. "make page" builds its app.js from page/src.
 package explore

@@ -377,7 +377,7 @@ func TestSpentDay(t *testing.T) {
 	for i, now := range c.TimeMS {
 		want, before := 0., 0.
 		for k := range i + 1 {
-			if c.TimeMS[k]/step >= now/step-dayMS/step {
+			if c.TimeMS[k]/step >= now/step-24*3600*1000/step {
 				want += float64(c.SpentEps[k]) - before
 			}
 			before = float64(c.SpentEps[k])

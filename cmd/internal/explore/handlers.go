@@ -27,7 +27,7 @@ type api struct {
 	truth  *Truth  // nil: there is no secret side
 	public *Public // nil: there is no public side
 	pasts  pasts
-	fleets *crowdsOf
+	fleets *publications
 	log    *slog.Logger
 }
 
@@ -42,7 +42,7 @@ func handler(o Options) http.Handler {
 	a := &api{
 		truth: o.Truth, public: o.Public, log: o.Logger,
 		pasts:  pasts{least: 2, most: 4},
-		fleets: newCrowds(o.Truth, o.Outline),
+		fleets: newPublications(o),
 	}
 	mux.HandleFunc("/api/about", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, aboutOf(o))
@@ -243,25 +243,17 @@ func (a *api) step(ctx context.Context, query url.Values, s Settings) (any, erro
 	return dissect(ctx, a.truth, c, i, shown)
 }
 
-// fleet answers with all windows, or with the one that starts at a time, as far as their records
-// are made.
+// fleet answers with where the fleet usually is, and with the maps of one slot.
 func (a *api) fleet(ctx context.Context, query url.Values, s Settings) (any, error) {
-	c, err := a.fleets.crowd(s)
+	u, err := a.fleets.at(ctx, priced{s.Epsilon, s.Seed})
 	if err != nil {
 		return nil, err
 	}
-	_, within, err := partOf(query)
+	slot, err := count(query, "slot", len(u.Slots)-1)
 	if err != nil {
 		return nil, err
 	}
-	if query.Get("start_ms") == "" {
-		return c.part(ctx, within)
-	}
-	start, err := count(query, "start_ms", math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	return c.at(ctx, int64(start))
+	return u.with(slot, query.Get("truth") != "0"), nil
 }
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {

@@ -27,6 +27,8 @@ type Options struct {
 	Public *Public
 	// Release is what the secret side opens with; a zero value: a plan of Σε = 20 a day.
 	Release mechanism.Options
+	// TimeZone is that of the days of a fleet; empty means UTC.
+	TimeZone string
 	// Outline is drawn below the maps; nil: the secret side of the sample has its streets.
 	Outline Outline
 	Logger  *slog.Logger

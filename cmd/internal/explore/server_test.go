@@ -115,8 +115,9 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/course?within_ms=x&user=" + bus:                    "within_ms is no",
 		"/api/course?from=9223372036854775807&user=" + bus:       "from is no",
 		"/api/course?within_ms=9223372036854775&user=" + bus:     "within_ms is no",
-		"/api/fleet?start_ms=7":                                  "no window",
-		"/api/fleet?start_ms=x":                                  "start_ms",
+		"/api/fleet?slot=24":                                     "slot is no",
+		"/api/fleet?slot=x":                                      "slot is no",
+		"/api/fleet?epsilon=0.001":                               "epsilon",
 		"/api/fleet?epsilon=0":                                   "epsilon",
 	} {
 		var wrong struct{ Error string }

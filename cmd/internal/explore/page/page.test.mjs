@@ -459,55 +459,69 @@ test("an outline is drawn below the map, with its names", async (t) => {
   assert.ok(await picture(area(ring, hole)) !== filled, "a hole is filled");
 });
 
-test("the fleet, as its records tell it and as it was", async (t) => {
-  const page = await open(t, `${server.url}#view=fleet${often}`);
-  await page.waitForSelector(".windows tbody tr");
+test("the fleet on a typical day, by one slider of the time", async (t) => {
+  const page = await open(t, `${server.url}#view=fleet`);
   await settled(page);
   assert.equal(await page.isVisible("#user"), false);
-  const answer = await page.evaluate(async () => (await fetch("api/fleet")).json());
-  const rows = await page.$$(".windows tbody tr");
-  assert.equal(rows.length, answer.windows.length);
-  const last = answer.windows.at(-1);
-  const offs = [last.counted_off, last.posterior_off].map((x) => `${Math.round(100 * x)} %`).join("");
-  assert.ok((await rows.at(-1).textContent()).endsWith(offs), offs);
-  assert.ok(last.vehicles > 900 && last.counted_off < last.posterior_off, "a thousand vehicles are no fleet");
-  assert.match(await page.textContent(".says:visible"), /Zones are 0\.75 km wide/);
-  assert.match(await page.textContent("#fleet-facts"), /ε of the counts1 a day.*Σε of the records4/);
+  const asked = (slot) => page.evaluate(async (at) => (await fetch(`api/fleet?slot=${at}`)).json(), slot);
+  const u = await asked(8);
+  const percent = (x) => `${Math.round(100 * x)} %`;
+  const { typical, even, each } = u.slots[8].off;
+  assert.ok(typical < 0.7 * even && each < typical && u.slots[8].off.daily > even - u.gain, JSON.stringify(u.slots[8]));
+  // The price stands beside each map, with what it is worth.
+  assert.deepEqual(await page.$$eval("#fleet figcaption", (all) => all.map((e) => e.innerText.split(/\n+/).slice(0, 3).join("; "))), [
+    "Truth (only you see it); the mean of all 20 days; 0 to 85 a zone", `A typical day; ε = 1 for all 20 days; ${percent(typical)} in a wrong zone`,
+    "Daily counts; ε = 0.05 a day, 1 in all; shows nothing"]);
+  assert.deepEqual(await page.$$eval("#fleet tbody tr", (all) => all.map((tr) => tr.innerText.split(/\s*\t\s*/))), [
+    ["A typical day", "1", percent(typical), percent(u.off.typical)], ["Daily counts, ε = 0.05 each", "1", "nothing", "nothing"],
+    ["Daily counts, ε = 1 each", "20", percent(each), percent(u.off.each)], ["An even map", "0", percent(even), percent(u.off.even)]]);
+  assert.match(await page.textContent(".says:visible"), /1,000 simulated vehicles on 20 days.*0\.75 km wide.*From 8:00 to 9:00 .*For the same price daily counts say nothing/);
+  const drawn = () => page.$$eval("#fleet canvas[role=img]", (all) => all.map((c) => c.toDataURL()));
   await calm(page, 300);
-  const maps = await page.$$("#fleet canvas[role=img]");
-  assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 3);
-  const before = await maps[0].evaluate((c) => c.toDataURL());
-  await page.click(".windows tbody tr:first-child button");
+  const [morning, slider] = [await drawn(), page.locator("#slot")];
+  assert.equal(new Set(morning).size, 3);
+  await page.locator("#a-period").fill("10"); // ε = 6.6, or daily counts would be as empty at each time
   await settled(page);
-  await calm(page, 300);
-  assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
+  const before = await drawn();
+  await slider.focus();
+  for (const key of ["ArrowRight", "ArrowUp", "PageUp", "ArrowRight"]) await page.keyboard.press(key);
+  await settled(page);
+  const at = Number(await slider.inputValue());
+  assert.ok(at > 10 && at < 18, `the keys lead to ${at}`);
+  assert.equal(await slider.getAttribute("aria-valuetext"), `${at}:00 to ${at + 1}:00`);
+  assert.equal(await page.textContent("#slot + output"), `${at}:00 to ${at + 1}:00`);
+  assert.match(page.url(), new RegExp(`period=6.6.*slot=${at}&`));
+  const after = await drawn();
+  for (const i of [0, 1, 2]) assert.notEqual(after[i], before[i], `map ${i} does not follow the slider`);
+  await page.locator("#slot").fill("2");
+  await page.waitForFunction(() => /2:00 to 3:00 nobody is on the map/.test(document.querySelector("#main .says:last-child").closest("main").textContent));
+  const link = await open(t, `${server.url}#view=fleet&slot=${at}&period=6.6`);
+  await settled(link);
+  assert.equal(await link.inputValue("#slot"), String(at), "a link shows another time");
   for (const box of await page.$$(".wide")) assert.ok(await box.evaluate((e) => e.scrollWidth <= e.clientWidth), "a table is cut");
-  await shot(page, "fleet", true);
+  const shown = await open(t, `${server.url}#view=fleet`);
+  await settled(shown);
+  await shot(shown, "fleet");
 });
 
-// turned turns the knob of ε in the view of the fleet, and returns after how many ms truth and counts
-// are those of this ε, and after how many the records are.
+// turned turns a knob of the fleet, and returns after how many ms what is published is of this ε.
 const turned = (page, at) => page.evaluate(async (i) => {
-  const [since, knob, facts] = [performance.now(), document.querySelector("#a-epsilon"), document.querySelector("#fleet-facts")];
+  const [since, knob, price] = [performance.now(), document.querySelector("#a-period"), document.querySelector("#fleet .typical p")];
   knob.value = i;
   knob.dispatchEvent(new Event("input"));
   knob.dispatchEvent(new Event("change"));
   const epsilon = knob.getAttribute("aria-valuetext");
-  const until = async (holds) => {
-    while (!holds() && performance.now() < since + 60_000) await new Promise((done) => setTimeout(done, 10));
-    return performance.now() - since;
-  };
-  const counts = await until(() => facts.textContent.includes(`${epsilon.replace("ε = ", "ε of the counts")} a day`));
-  return [counts, await until(() => !document.querySelector("#fleet.busy"))];
+  while (!price.textContent.startsWith(`${epsilon} for`) && performance.now() < since + 60_000) await new Promise((done) => setTimeout(done, 10));
+  return performance.now() - since;
 }, String(at));
 
-test("a knob of the fleet answers at once, and the records follow", async (t) => {
+test("a knob of the fleet answers at once", async (t) => {
   const page = await open(t, `${server.url}#view=fleet`);
   await settled(page);
-  for (const at of [9, 5]) { // ε = 4 and 1
-    const [counts, all] = await turned(page, at);
-    t.diagnostic(`counts after ${Math.round(counts)} ms, records after ${Math.round(all)} ms`);
-    assert.ok(counts < 10_000, `counts come after ${counts} ms`); // of a machine that does much else
+  for (const at of [9, 3]) { // ε = 4 and 0.5
+    const ms = await turned(page, at);
+    t.diagnostic(`the fleet after ${Math.round(ms)} ms`);
+    assert.ok(ms < 5000, `the fleet comes after ${ms} ms`); // of a machine that does much else
   }
 });
 
@@ -529,9 +543,8 @@ test("30 vehicles of two days on 1,500 cells work in every view", async (t) => {
   const page = await open(t, `${served.url}#view=fleet`);
   const { width, height } = await page.evaluate(async () => (await fetch("api/map")).json());
   assert.ok(width * height > 1450 && width * height < 1650, `${width} by ${height} cells: ${text}`);
-  await page.waitForSelector(".windows tbody tr");
-  assert.match(await page.textContent("#fleet .note"), /The records are being made: \d+ %|^$/);
-  await page.click("#tab-step"); // does not wait for the fleet
+  await settled(page);
+  await page.click("#tab-step");
   await settled(page);
   assert.match(await page.textContent("#caption"), /^van-\d+ is really at/);
   await page.click("#tab-day");
@@ -540,8 +553,8 @@ test("30 vehicles of two days on 1,500 cells work in every view", async (t) => {
   await shot(page, "vans-day");
   await page.click("#tab-fleet");
   await settled(page);
-  assert.match(await page.textContent(".says:visible"), /30 vehicles\..*wrong zone.*misplaces/);
-  assert.equal((await page.$$(".windows tbody tr")).length, 180);
+  assert.match(await page.textContent(".says:visible"), /30 vehicles on 2 days.*From 8:00 to 9:00 a typical day at this ε says nothing/);
+  assert.match(await page.textContent("#fleet .typical"), /ε = 1 for all 2 daysshows nothing/);
   await shot(page, "vans-fleet");
 });
 
@@ -554,15 +567,13 @@ test("named areas of an outline are the zones of the fleet", async (t) => {
   writeFileSync(file, JSON.stringify({ type: "FeatureCollection", features: [zone("Centre", -2.995, 53.395, -2.955, 53.425),
     zone("Anfield", -2.985, 53.425, -2.945, 53.445), zone("Norris Green", -2.945, 53.43, -2.905, 53.455), zone("Fazakerley", -2.95, 53.455, -2.89, 53.485)] }));
   const served = await own(t, ["explore", "--outline", file]);
-  const page = await open(t, `${served.url}#view=fleet&epsilon=4&interval=1&budget=0`);
-  await page.waitForSelector(".windows tbody tr");
+  const page = await open(t, `${served.url}#view=fleet&slot=12`);
   await settled(page);
   assert.match(await page.textContent(".says:visible"), /Zones are the 4 named areas of the outline, and the rest of the map/);
   const words = await saved(page, (svg) => [...svg.querySelectorAll("text")].map((e) => e.textContent));
   for (const name of ["Centre", "Anfield", "Norris Green", "Fazakerley"]) assert.equal(words.filter((word) => word === name).length, 3, `${words}`);
   const truth = await page.evaluate(async () => {
-    const start = (await (await fetch("api/fleet?epsilon=4")).json()).windows.at(-1).start_ms;
-    const { data } = (await (await fetch(`api/fleet?epsilon=4&start_ms=${start}`)).json()).truth;
+    const { data } = (await (await fetch("api/fleet?slot=12")).json()).truth;
     return new Set(atob(data).match(/../gs)).size; // cells have the number of their zone
   });
   assert.ok(truth >= 3 && truth <= 6, `${truth} different numbers`);
@@ -590,7 +601,7 @@ test("all controls are on a low screen, map and knobs on that of a phone, and a 
       });
       assert.ok(room > 0.95 && room < 1.05, `${view} at ${width}: the map fills ${room} of its card`);
       if (width > 1000) continue;
-      const ends = await page.$$eval(`#${view} .picture canvas, #a-epsilon, #a-interval`, (all) => all.map((e) => e.getBoundingClientRect()).filter((r) => r.width).map((r) => r.bottom));
+      const ends = await page.$$eval(`#${view} .picture canvas, #slot, #a-period, #a-epsilon, #a-interval`, (all) => all.map((e) => e.getBoundingClientRect()).filter((r) => r.width).map((r) => r.bottom));
       assert.ok(Math.max(...ends) <= height, `${view}: map and knobs end at ${ends}`);
     }
   }
@@ -617,13 +628,12 @@ test("what is believed a little is seen, in the dark too", async (t) => {
 
 test("a fleet that nobody waits for any more is given up", async (t) => {
   const page = await open(t, `${server.url}#view=fleet`);
-  await page.waitForSelector(".windows tbody tr");
   await settled(page);
   let held = 0;
   const epsilon = (r) => new URL(r.url()).searchParams.get("epsilon");
   await page.route(/api\/fleet\?/, (route) => (/^[23]$/.test(epsilon(route.request())) ? void held++ : route.continue()));
   const ended = (e) => page.waitForEvent("requestfailed", (r) => /api\/fleet/.test(r.url()) && epsilon(r) === e);
-  const turn = (i) => page.$eval("#a-epsilon", (e, to) => {
+  const turn = (i) => page.$eval("#a-period", (e, to) => {
     e.value = to;
     e.dispatchEvent(new Event("change"));
   }, String(i));
@@ -637,12 +647,11 @@ test("a fleet that nobody waits for any more is given up", async (t) => {
   await first;
   await waits;
   const second = ended("3");
-  await page.click("#tab-step");
+  await turn(9); // ε = 4, which is
   await second;
-  assert.equal(held, 2);
-  await turn(9); // what was given up can be asked again
-  await page.click("#tab-fleet");
   await settled(page);
+  assert.equal(held, 2);
+  assert.match(await page.textContent("#fleet .typical"), /ε = 4 for all 20 days/);
   assert.equal(await page.isVisible("#wrong"), false);
 });
 
@@ -763,7 +772,8 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   await page.waitForFunction((name) => document.querySelector("#live-caption").textContent.startsWith(`${name} is most likely`), chosen);
   await shot(page, "live");
   await page.click("#tab-live-fleet");
-  await page.waitForSelector("#live-fleet .windows tbody td:visible", { timeout: 60_000 });
+  await page.waitForSelector("#live-fleet-facts dd:visible", { timeout: 60_000 });
+  await page.waitForFunction(() => /^\d\d:\d\d to \d\d:\d\d$/.test(document.querySelector("#window").getAttribute("aria-valuetext")));
   const live = await page.evaluate(async () => (await (await fetch("api/live")).json()).windows.at(-1));
   assert.ok(live.vehicles > 0);
   const maps = await page.$$("#live-fleet canvas[role=img]");

@@ -91,22 +91,23 @@ export interface Anatomy {
 
 export interface Span { start_ms: number; end_ms: number; vehicles: number }
 
-// Nothing is estimated: null.
-export interface CrowdSpan extends Span { counted_off: number | null; posterior_off: number | null }
+// Off is the share of the vehicles that maps show in a wrong zone; null: nobody is there, or the truth is hidden.
+export interface Off { typical: number | null; daily: number | null; each: number | null; even: number | null }
 
-export interface Crowds {
-  settings: Settings;
+export interface Usual {
+  epsilon: number; // for all days
+  days: number; weekdays: string; from: string; to: string; clock: string;
   simulated: boolean;
-  windows: CrowdSpan[];
-  done: number; total: number; // parts of the vehicles whose records are made
-  spent: number | null;
+  vehicles: number | null; // the truth is hidden: null
   per_day: number;
-  half_width: number;
-  no_estimate: string;
   zones: string; // what they are
+  zone_km: number;
+  half_width: number;
+  gain: number; // by how much less a map is off than an even one if it is worth something
+  slots: { start_ms: number; end_ms: number; off: Off }[]; // since midnight
+  off: Off; // at all times
+  truth: Field | null; typical: Field; daily: Field;
 }
-
-export interface Crowd extends CrowdSpan { zone_km: number; counted: Field; posterior: Field; truth: Field }
 
 // Wrong is what the server says is wrong with a question.
 export class Wrong extends Error {}

@@ -1,144 +1,121 @@
-// Where all vehicles are: in truth, as counts may say it, and by the sum of their posteriors.
+// Where a fleet usually is at a time of the day: in truth, and as it may be published.
 
-import { ask, Crowd, Crowds, CrowdSpan, MapInfo, Span } from "./api";
-import { button, fact, make, metres, minute, percent, rich, sum, whileShown } from "./look";
+import { Off, Usual, MapInfo } from "./api";
+import { fact, make, raised, rich, sum } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
 
-type Of = "truth" | "counted" | "posterior";
+const pictures = [
+  { of: "truth", title: "Truth (only you see it)", colour: "truth", says: "The average of all days." },
+  { of: "typical", title: "A typical day", colour: "posterior", says: "Counted over all days, with noise once." },
+  { of: "daily", title: "Daily counts", colour: "release", says: "The mean of the counts of all days, each with noise." },
+] as const;
 
-const pictures: { of: Of; title: string; says: string; colour: string }[] = [
-  { of: "truth", title: "Truth (only you see it)", colour: "truth", says: "Where each vehicle first reported in the window." },
-  { of: "counted", title: "Counts with noise", colour: "release", says: "Counted on the trusted side, with noise." },
-  { of: "posterior", title: "Sum of posteriors", colour: "posterior", says: "By anybody who has all sanitized records." },
-];
+// Ruler is a slider of times of the day.
+export class Ruler {
+  readonly input: HTMLInputElement;
+  readonly name: HTMLElement;
+  private readonly time = make("output");
+  readonly element: HTMLElement;
 
-// FleetView is the view of all users, or of a topic where there is no state.
+  constructor(id: string, name: string, moved: (at: number) => void) {
+    this.input = make("input", { type: "range", id, min: "0", value: "0" });
+    this.input.addEventListener("input", () => moved(Number(this.input.value)));
+    this.time.setAttribute("for", id);
+    this.name = make("label", { for: id }, name);
+    this.element = make("div", { class: "bar card" }, this.name, this.input, this.time);
+  }
+
+  // show shows one of some times.
+  show(times: string[], at: number): void {
+    this.input.max = String(times.length - 1);
+    this.input.value = String(at);
+    this.time.textContent = times[at] ?? "";
+    this.input.setAttribute("aria-valuetext", times[at] ?? "");
+  }
+}
+
+// hour writes a time of the day.
+const hour = (ms: number) => `${Math.floor(ms / 3_600_000)}:${String(ms / 60_000 % 60).padStart(2, "0")}`;
+
+// FleetView is the view of all vehicles.
 export class FleetView {
   readonly element: HTMLElement;
-  private readonly tiles = make("dl", { class: "facts" });
-  readonly facts = make("div", {}, this.tiles);
+  readonly facts = make("dl", { class: "facts", id: "fleet-facts" });
   readonly beside: HTMLElement;
   readonly maps: MapView[];
-  private start = 0;
   private readonly latest = new Latest(() => this.element);
-  // update shows truth and counts at once, and the estimate when it has been made; a topic again and
-  // again while the view is open.
-  readonly update: () => void;
   private readonly says = make("div", { class: "says", "aria-live": "polite" });
-  private readonly table = make("div", { class: "wide windows" });
-  private readonly pictures: (typeof pictures[number] & { view: MapView; note: HTMLElement; scale: HTMLElement })[];
-  private map: MapInfo | null = null; // of a topic
-  private begun = 0; // how often the topic was read from its first record
-  private listed = ""; // what the table shows
+  private readonly table = make("table", { class: "small" });
+  private readonly ruler: Ruler;
+  private readonly pictures: (typeof pictures[number] & { view: MapView; price: HTMLElement; off: HTMLElement; scale: HTMLElement })[];
 
-  constructor(private readonly state: State | null, camera: Camera, private readonly failed: (e: unknown) => void) {
-    this.update = state ? () => this.release(state) : whileShown(() => this.element, 5000, () => this.follow(), failed);
-    this.facts.id = state ? "fleet-facts" : "live-fleet-facts";
-    this.pictures = (state ? pictures : pictures.slice(2)).map((p) => {
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+    this.ruler = new Ruler("slot", "Time of day, UTC", (slot) => {
+      state.slot = slot;
+      state.changed();
+    });
+    this.pictures = pictures.map((p) => {
       const canvas = make("canvas", { role: "img", "aria-label": `Map of the fleet: ${p.title}. ${p.says}` });
-      return { ...p, view: new MapView(canvas, camera), note: make("p", { class: "note", hidden: "" }), scale: make("p", { class: `scale ${p.of}` }) };
+      return { ...p, view: new MapView(canvas, camera), price: make("p"), off: make("strong"), scale: make("p", { class: `scale ${p.of}` }) };
     });
     this.maps = this.pictures.map(({ view }) => view);
-    this.element = make("div", {}, make("div", { class: "three" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
-      make("figure", { class: `picture half ${of}` },
-        make("figcaption", { title: says }, make("span", { class: of === "truth" ? "corner secret" : "corner" }, title), scale),
-        view.canvas, note, i === this.pictures.length - 1 ? zoomer(view) : null))),
-      make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table));
+    this.element = make("div", {}, this.ruler.element,
+      make("div", { class: "three" }, ...this.pictures.map(({ of, title, says, view, price, off, scale }, i) =>
+        make("figure", { class: `picture half ${of}` },
+          make("figcaption", { title: says }, make("span", { class: of === "truth" ? "corner secret" : "corner" }, title), price, off, scale),
+          view.canvas, i === pictures.length - 1 ? zoomer(view) : null))),
+      make("section", { class: "card wide", "aria-label": "What is off, for which price" }, this.table));
     this.beside = make("div", { class: "stack" }, make("section", { class: "card" }, this.says));
   }
 
-  // chosen is the window to look at. If nobody chose it is the last one, of traces with the most vehicles.
-  private chosen<W extends Span>(windows: W[]): W | undefined {
-    const most = Math.max(...windows.map((w) => w.vehicles));
-    return windows.find((w) => w.start_ms === this.start) ?? windows.findLast((w) => !this.state || w.vehicles === most);
+  update(): void {
+    const [state, slot] = [this.state, this.state.slot];
+    this.element.querySelector<HTMLElement>(".picture.truth")!.hidden = !state.truth;
+    void this.latest.run((signal) => Promise.all([state.map(signal), state.usual(slot, signal)]),
+      ([map, usual]) => this.render(map, usual, slot), this.failed);
   }
 
-  // follow looks at a topic once.
-  private async follow(): Promise<void> {
-    this.map ??= await ask<MapInfo>("live/map");
-    const live = await ask<{ windows: CrowdSpan[]; no_fleet: string; start: number }>("live", { start: this.begun, since: 2 ** 50 });
-    this.begun = live.start;
-    const chosen = this.chosen(live.windows);
-    this.render(this.map, { windows: live.windows, no_estimate: live.no_fleet },
-      chosen ? await ask<Crowd>("live/window", { start_ms: chosen.start_ms }) : null);
-  }
-
-  private release(state: State): void {
-    const s = { ...state.settings };
-    const fetch = async (signal: AbortSignal) => {
-      const [map, crowds] = await Promise.all([state.map(signal), state.crowds(s, signal)]);
-      const chosen = this.chosen(crowds.windows);
-      return { map, crowds, crowd: chosen ? await state.crowds<Crowd>(s, signal, { start_ms: chosen.start_ms }) : null };
-    };
-    const whole = async (signal: AbortSignal) => {
-      for (;;) {
-        const now = await fetch(signal);
-        if (now.crowds.done === now.crowds.total) return now;
-        if (!signal.aborted) this.render(now.map, now.crowds, now.crowd);
-      }
-    };
-    void this.latest.run(whole, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
-  }
-
-  // left gives up what the view still waits for: a fleet takes long.
-  left(): void {
-    this.latest.stop();
-  }
-
-  private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
-    const truth = this.state?.truth ?? false;
-    this.element.querySelector<HTMLElement>(".picture.truth")?.toggleAttribute("hidden", !truth);
-    const [done, total] = "total" in crowds ? [crowds.done, crowds.total] : [0, 0];
-    const waits = crowds.no_estimate || (done < total ? `The records are being made: ${Math.floor(100 * done / total)} %` : "");
-    for (const { of, colour, view, note, scale } of this.pictures) {
-      view.show(map, { name: "", scene: (pen) => pen.field(crowd && crowd[of], colour, "root", 0.95, crowd?.zone_km) });
-      note.hidden = waits === "" || of !== "posterior";
-      note.textContent = waits;
-      scale.textContent = `0 to ${Math.round(crowd?.posterior.max ?? 1)} a zone`;
+  private render(map: MapInfo, u: Usual, slot: number): void {
+    const truth = u.truth !== null;
+    const times = u.slots.map((s) => `${hour(s.start_ms)} to ${hour(s.end_ms)}`);
+    const [now, time, one] = [u.slots[slot]!, times[slot]!, u.days === 1];
+    this.ruler.show(times, slot);
+    this.ruler.name.textContent = `Time of day, ${u.clock}`;
+    const days = one ? "the day" : `all ${u.days} days`;
+    const each = sum(u.epsilon / u.days);
+    // share is the share in a wrong zone, and whether it is worth anything.
+    const share = (x: number | null, off: Off) => (x === null ? "–" : x > off.even! - u.gain ? "nothing" : `${Math.round(100 * x)} %`);
+    const prices = { truth: `the mean of ${days}`, typical: `ε = ${sum(u.epsilon)} for ${days}`, daily: `ε = ${each} a day, ${sum(u.epsilon)} in all` };
+    for (const { of, colour, view, price, off, scale } of this.pictures) {
+      view.show(map, { name: "", plain: true, scene: (pen) => pen.field(u[of], colour, "root", 0.95, u.zone_km) });
+      price.textContent = prices[of];
+      const said = of === "truth" ? "" : share(now.off[of], now.off);
+      off.textContent = !truth || of === "truth" ? "" : said === "nothing" ? "shows nothing" : said === "–" ? "nobody drives" : `${said} in a wrong zone`;
+      scale.textContent = `0 to ${Math.round(u.typical.max)} a zone`;
     }
-    const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
-    const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds && truth
-      ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.posterior_off)]]
-      : [["vehicles", (w) => String(w.vehicles)]];
-    const span = (crowds.windows.at(-1)?.end_ms ?? 0) - (crowds.windows[0]?.start_ms ?? 0);
-    const listed = JSON.stringify([crowds.windows, crowd?.start_ms, truth]);
-    if (this.listed !== listed) this.table.replaceChildren(make("table", { class: "small" },
-      make("caption", {}, "settings" in crowds && truth ? "How far off each is, by window" : "Windows"),
-      make("thead", {}, make("tr", {}, ...["UTC", ...columns.map(([name]) => name)].map((h) => make("th", { scope: "col" }, h)))),
-      make("tbody", {}, ...crowds.windows.map((w) => {
-        const now = w.start_ms === crowd?.start_ms;
-        const chooser = button({ "aria-pressed": String(now) }, `${minute(w.start_ms, span)}–${minute(w.end_ms, 0)}`, () => {
-          this.start = w.start_ms;
-          if (this.state) this.update();
-          else void this.follow().catch(this.failed);
-        });
-        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, chooser),
-          ...columns.map(([, say]) => make("td", {}, say(w))));
-      }))));
-    this.listed = listed;
-    if (!crowd) {
-      this.says.replaceChildren(make("p", {}, this.state ? "No window has a vehicle whose records can be followed." : "No window of the topic has ended yet. The page looks again every moment."));
-      return;
-    }
-    if (!("settings" in crowds)) {
-      this.tiles.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(crowds.windows.length)));
-      this.says.replaceChildren(make("p", {}, "The sum of all vehicles' posteriors, from the records of the topic. It leans on the model, and counts are nearer to the truth. " +
-        "With a handful of vehicles it tells about individual people, so do not publish it."));
-      return;
-    }
-    this.tiles.replaceChildren(
-      ...(truth ? [fact("Counts are off", off(crowd.counted_off), "the share of the vehicles that would have to be in another zone"),
-        fact("Records are off", off(crowd.posterior_off), "the same, for the sum of posteriors")] : []),
-      fact("ε of the counts", `${sum(crowds.settings.epsilon)} a day`, "for everything that a vehicle does in a day"),
-      fact("Σε of the records", crowds.spent === null ? "…" : sum(crowds.spent), "of a vehicle, in all these windows, on average"),
-      fact("A count is within", `± ${crowds.half_width}`, "in 90 % of all windows"));
+    const row = (name: string, price: string, of: keyof Off) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, price),
+      ...(truth ? [now.off, u.off].map((off) => make("td", {}, of === "even" && off.even !== null ? `${Math.round(100 * off.even)} %` : share(off[of], off))) : []));
+    this.table.replaceChildren(
+      make("caption", {}, truth ? "Vehicles in a wrong zone" : "What it costs"),
+      make("thead", {}, make("tr", {}, ...["", `ε of ${days}`, ...(truth ? [time, "All times"] : [])].map((h) => make(h ? "th" : "td", h ? { scope: "col" } : {}, h)))),
+      make("tbody", {}, row("A typical day", sum(u.epsilon), "typical"), row(`Daily counts, ε = ${each} each`, sum(u.epsilon), "daily"),
+        ...(one ? [] : [row(`Daily counts, ε = ${sum(u.epsilon)} each`, sum(u.epsilon * u.days), "each")]), row("An even map", "0", "even")));
+    this.facts.replaceChildren(
+      fact("Days", `${u.days}, ${u.weekdays}`, `${u.from} to ${u.to}`),
+      fact("ε of one day", each, "what is published changes by at most so much with all that a vehicle does on one day"),
+      fact("A count is within", `± ${Math.round(u.half_width)}`, "in 90 % of all zones, before the estimate"));
+    const typical = share(now.off.typical, now.off);
     this.says.replaceChildren(
-      make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which start on the streets of the buses. In each window they move by the model of the buses and report once" : "vehicles"}.* ${crowds.zones}` +
-        (!truth ? "" : ` *Counts with noise put ${off(crowd.counted_off)} of them into a wrong zone,* and each vehicle spends ε = ${sum(crowds.settings.epsilon)} for a whole day.` +
-          (crowd.posterior_off === null ? "" : ` A sum of posteriors from the records of single vehicles misplaces ${percent(crowd.posterior_off)}.`)))),
-      make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
-        "A zone with few vehicles tells about single people: do not publish such a zone alone."));
+      make("p", {}, rich(`*${u.vehicles?.toLocaleString("en") ?? ""} ${u.simulated ? "simulated " : ""}vehicles on ${one ? "one day" : `${u.days} days`} (${u.weekdays}), ` +
+        `${u.from}${one ? "" : ` to ${u.to}`}.* ${u.simulated ? "Each starts at its own place, moves by the model of the buses, and goes back. " : ""}${u.zones}`)),
+      ...(one ? [make("p", {}, "A typical day needs more days than one.")] : []),
+      ...(!truth ? [] : [make("p", {}, rich(typical === "–" ? `*From ${time} nobody is on the map.* What is published of it is noise.`
+        : typical === "nothing" ? `*From ${time} a typical day at this ε says nothing:* an even map is as good. Choose a larger ε, larger zones, or count more vehicles.`
+          : `*From ${time} a typical day puts ${typical} of the vehicles into a wrong zone,* and an even map ${Math.round(100 * now.off.even!)} %.` +
+            (one ? "" : ` For the same price daily counts ${share(now.off.daily, now.off) === "nothing" ? "say nothing" : `are off by ${share(now.off.daily, now.off)}`}.`)))]),
+      make("p", {}, `ε = ${sum(u.epsilon)} means: all that a vehicle does on ${days} changes anybody’s odds by a factor of at most ${raised(u.epsilon)}. ` +
+        `A vehicle counts in at most ${u.per_day} hours a day. Choose zones, days and ε by other days than those that you publish: “geodither counts” without --per-day compares them, and --typical publishes.`));
   }
 }

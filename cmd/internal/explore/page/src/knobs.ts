@@ -91,6 +91,8 @@ export class Panel {
       state.shows === 2 ? make("div", { class: "row" }, make("strong", {}, "Turn the knobs of"), ...which) : null,
       make("label", {}, "ε: how much one release may tell",
         slide("epsilon", epsilons, s.epsilon, (x) => `ε = ${sum(x)}`, (x) => (s.epsilon = x))),
+      make("label", {}, "ε: how much all days together may tell",
+        slide("period", epsilons, state.period, (x) => `ε = ${sum(x)}`, (x) => (state.period = x))),
       make("label", {}, "A new release at most every",
         slide("interval", intervals, s.interval, (n) => during(n * about.step_s), (n) => (s.interval = n))),
       this.below,

@@ -6,6 +6,7 @@ import { FleetView } from "./fleetview";
 import { frontier } from "./frontier";
 import { Panel } from "./knobs";
 import { button, clock, get, make, nearest } from "./look";
+import { LiveFleetView } from "./livefleet";
 import { LiveView } from "./liveview";
 import { Camera, MapView, outlined, proportion } from "./map";
 import { Picker } from "./picker";
@@ -20,7 +21,6 @@ interface Picture {
   beside: HTMLElement; // below them
   maps: MapView[];
   update: () => void;
-  left?: () => void; // when another view is opened
   move?: (by: number) => void;
 }
 
@@ -149,7 +149,6 @@ class Page {
   }
 
   private open(view: View): void {
-    if (this.now && this.now !== view) this.now.left?.();
     this.now = view;
     for (const v of this.views) {
       for (const part of [v.element, v.beside, v.facts]) if (part) part.hidden = v !== view;
@@ -234,8 +233,8 @@ class Page {
     state.changed();
   }
 
-  // follow shows what is chosen, and keeps it in the address. A report replaces the one before it
-  // there, so that "back" goes to other settings, vehicles and views.
+  // follow shows what is chosen, and keeps it in the address. A report, or a time of the day, replaces the one
+  // before it there, so that "back" goes to other settings, vehicles and views.
   private follow(): void {
     get("wrong").hidden = true;
     get("main").classList.remove("refused");
@@ -250,7 +249,7 @@ class Page {
     // Views that show no vehicle have it too, so that Back finds it again.
     if (state) Object.assign(chosen, { user: state.user }, state.told());
     const address = `#${new URLSearchParams(chosen)}`;
-    const whole = state ? `${address}&fix=${state.fix}` : address;
+    const whole = address + (state?.times ?? "");
     this.pushes ||= this.address !== "" && this.address !== address;
     this.address = address;
     this.whole = whole;
@@ -336,13 +335,13 @@ async function start(): Promise<void> {
   document.documentElement.dataset["shape"] = about.ratio < 1.2 ? "tall" : "wide";
   if (about.public) { // what runs comes first
     page.add("live", "One moment", "What does everybody see?", new LiveView(failed), false, open);
-    page.add("live-fleet", "The fleet", "Where are they all?", new FleetView(null, new Camera(), failed), false, open);
+    page.add("live-fleet", "The fleet", "Where are they all?", new LiveFleetView(failed), false, open);
   }
   if (state) {
     const [near, camera] = [new Camera(), new Camera()];
     page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed, () => page.turned()));
     page.add("day", "A day", "What do all records of a day tell?", new DayView(state, camera, failed));
-    page.add("fleet", "The fleet", "Where are they all?", new FleetView(state, camera, failed), false);
+    page.add("fleet", "The fleet", "Where are they usually at this time?", new FleetView(state, camera, failed), false);
     if (about.sample) {
       MapView.town = "Liverpool";
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +

@@ -243,8 +243,9 @@ export function proportion(ratio: number): number {
   return Math.max(0.6, Math.min(2.2, ratio));
 }
 
-// Half is what a picture shows, or a half of one that is split.
-export interface Half { name: string; scene: (pen: Pen) => void }
+// Half is what a picture shows, or a half of one that is split. Without the shade of streets it is
+// plain: among zones that would look as if somebody were there.
+export interface Half { name: string; scene: (pen: Pen) => void; plain?: boolean }
 
 // MapView is a canvas that shows a scene and can be moved by pointer, wheel and keys.
 export class MapView {
@@ -352,11 +353,11 @@ export class MapView {
   private paint(on: Surface, { width, height }: DOMRect): void {
     on.shape((path) => path.rect(0, 0, width + 1, height + 1), { fill: "paper" }); // a part of a pixel too
     const [map, at] = [this.map!, this.halves.length > 1 ? width * Number(this.edge.value) / 100 : width];
-    for (const [i, { scene }] of this.halves.entries()) {
+    for (const [i, { scene, plain }] of this.halves.entries()) {
       const [from, to] = i ? [at, width] : [0, at];
       on.within(from, to - from, height, () => {
         const pen = new Pen(on, this.camera, map, width, height, this.scale, from, to);
-        pen.field(map.popularity, "street", "root", 0.85);
+        if (!plain) pen.field(map.popularity, "street", "root", 0.85);
         if (this.outline) pen.outline(this.outline);
         pen.frame();
         scene(pen);

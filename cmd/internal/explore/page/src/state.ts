@@ -1,9 +1,11 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowds, MapInfo, Past, Rows, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, MapInfo, Past, Rows, Settings, Users, Usual } from "./api";
 
 // multiples are the ε of the small pictures, times the chosen one.
 const multiples = [0.25, 0.5, 1, 2];
+
+const morning = 8; // o'clock
 
 // most is how many reports of a vehicle the page keeps.
 export const most = 200_000;
@@ -86,6 +88,8 @@ export class State {
   fix = 0;
   settings: Settings;
   other: Settings; // of the other half of a picture that is split
+  period = 1; // ε for all that a vehicle does on the days of a fleet
+  slot = morning;
   shows = 1; // pictures: 2 are the halves of one, 4 stand beside each other
   truth = true; // is shown
   turnB = false; // the knobs turn the other settings
@@ -120,6 +124,11 @@ export class State {
     return this.shows === 4 ? multiples.map((x) => ({ ...this.settings, epsilon: x * this.settings.epsilon })) : [];
   }
 
+  // times are the report and the time of the day, for the address.
+  get times(): string {
+    return `${this.slot === morning ? "" : `&slot=${this.slot}`}&fix=${this.fix}`;
+  }
+
   // told are the settings that differ from those of the start, for the address.
   told(): Record<string, string> {
     const all: Record<string, string> = {};
@@ -130,6 +139,7 @@ export class State {
     };
     add("", this.settings, this.about.defaults);
     add("b.", this.other, this.otherBegins);
+    if (this.period !== 1) all["period"] = String(this.period);
     if (!this.truth) all["truth"] = "0";
     if (this.shows > 1) all["shows"] = String(this.shows);
     return all;
@@ -148,6 +158,8 @@ export class State {
     take("b.", this.other, this.otherBegins);
     this.shows = [2, 4].find((n) => address.get("shows") === String(n)) ?? 1;
     this.truth = address.get("truth") !== "0";
+    this.period = Number(address.get("period") ?? 1);
+    this.slot = Number(address.get("slot") ?? morning);
     this.turnB = this.turnB && this.shows === 2;
   }
 
@@ -242,9 +254,9 @@ export class State {
       new Growing<T>(question, { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
-  // crowds has the windows of the fleet, or one of them, as far as their records are made.
-  crowds<T = Crowds>(s: Settings, signal: AbortSignal, window: { start_ms?: number } = {}): Promise<T> {
-    return ask<T>("fleet", { ...s, ...window, within_ms: 250 }, signal);
+  // usual is where the fleet usually is at a time of the day.
+  usual(slot: number, signal: AbortSignal): Promise<Usual> {
+    return this.fetched("fleet", { epsilon: this.period, seed: this.turned.seed, slot, truth: this.truth ? 1 : 0 }, signal);
   }
 
   findUsers(text: string): Promise<Users> {
@@ -282,12 +294,5 @@ export class Latest {
       if (own === this.now) failed(error);
     }
     if (own === this.now) this.fills?.().classList.remove("busy");
-  }
-
-  // stop ends the job that runs.
-  stop(): void {
-    this.now?.abort();
-    this.now = null;
-    this.fills?.().classList.remove("busy");
   }
 }

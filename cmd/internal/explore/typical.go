@@ -1,0 +1,246 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/geodither/geodither/cmd/internal/countfiles"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
+)
+
+// Usual is where a fleet usually is at a time of the day: in truth, and as it may be published.
+type Usual struct {
+	Epsilon   float64 `json:"epsilon"` // for all that a vehicle does on all days
+	Days      int     `json:"days"`    // that the calendar has chosen
+	Weekdays  string  `json:"weekdays"`
+	From      string  `json:"from"` // the first one of the days
+	To        string  `json:"to"`   // the last one
+	Clock     string  `json:"clock"`
+	Simulated bool    `json:"simulated"` // by the sample's model
+	Vehicles  number  `json:"vehicles"`  // null without the truth
+	PerDay    int     `json:"per_day"`   // in how many windows of a day a vehicle counts at most
+	Zones     string  `json:"zones"`     // what zones are, in words
+	ZoneKM    float64 `json:"zone_km"`
+	// HalfWidth is that of an interval which holds 90 % of the typical day's counts.
+	HalfWidth float64 `json:"half_width"`
+	// Gain is by how much a map that is worth something is less off than an even one.
+	Gain  float64 `json:"gain"`
+	Slots []Slot  `json:"slots"` // in the order of the clock
+	Off   Off     `json:"off"`   // in all slots
+
+	// The maps are those of one slot. The cells of the fields are zones. Typical and Daily have
+	// the estimates of what is published at Epsilon. Truth is secret; null: it is not asked for.
+	Truth   *Field `json:"truth"`
+	Typical *Field `json:"typical"`
+	Daily   *Field `json:"daily"`
+}
+
+// Slot is a time of the day, milliseconds since midnight.
+type Slot struct {
+	StartMS int64 `json:"start_ms"`
+	EndMS   int64 `json:"end_ms"`
+	Off     Off   `json:"off"`
+}
+
+// Off is how far maps are from the truth: the share of the vehicles that they show in a wrong zone
+// (total variation). Null: nobody is on the map, or the truth is not asked for.
+type Off struct {
+	Typical number `json:"typical"`
+	Daily   number `json:"daily"` // the mean of daily counts, of which all together cost Epsilon
+	Each    number `json:"each"`  // the same, where each day costs Epsilon
+	Even    number `json:"even"`  // every zone has as many
+}
+
+// hidden is what Off is without the truth.
+func hidden() Off {
+	none := number(math.NaN())
+	return Off{none, none, none, none}
+}
+
+// publication is what is published of a fleet, with estimates by slot and zone.
+type publication struct {
+	Usual
+	of             *driven
+	typical, daily [][]float64
+}
+
+func (*publication) rowsDone() int64 { return 0 }
+
+// priced is what the noise of a publication depends on.
+type priced struct {
+	epsilon float64
+	seed    uint64
+}
+
+// publications are those of one fleet.
+type publications struct {
+	kept  shelf[priced, *publication]
+	fleet func() (*driven, error)
+}
+
+func newPublications(o Options) *publications {
+	return &publications{
+		kept: shelf[priced, *publication]{least: 4},
+		fleet: sync.OnceValues(func() (*driven, error) {
+			plan, err := counts.NewPlan(cmp.Or(o.TimeZone, "UTC"), slotLength)
+			if err != nil {
+				return nil, errOther(err.Error())
+			}
+			users := o.Truth.users
+			if o.Truth.sample { // eight buses are no fleet
+				users = simulated(o.Truth)
+			}
+			d, err := drive(users, plan, o.Truth.model.Grid, o.Outline)
+			if err == nil {
+				d.Simulated = o.Truth.sample
+			}
+			return d, err
+		}),
+	}
+}
+
+// at returns a publication, a kept one if it was asked for before.
+func (k *publications) at(ctx context.Context, q priced) (*publication, error) {
+	d, err := k.fleet()
+	if err != nil {
+		return nil, err
+	}
+	return k.kept.get(q, func() (*publication, int, error) {
+		p, err := d.publish(ctx, q)
+		return p, d.zones.on.Cells(), err
+	})
+}
+
+// publish publishes the typical day, and each day for itself.
+func (d *driven) publish(ctx context.Context, q priced) (*publication, error) {
+	key, settings := noise.KeyFromSeed(q.seed), counts.Settings{
+		Source: "page", Edition: 1, Epsilon: q.epsilon, PerDay: d.PerDay,
+	}
+	once, err := counts.NewTypical(noise.NewKeyed(key), d.zones.Zones, settings, d.typical)
+	if err != nil {
+		return nil, errOther(err.Error())
+	}
+	typical, err := estimated(once, d.typical.Slots, d.capped)
+	if err != nil {
+		return nil, err
+	}
+	each, err := d.daily(ctx, key, settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &publication{Usual: d.Usual, of: d}
+	p.Epsilon, p.HalfWidth = q.epsilon, float64(once.HalfWidth())/float64(d.Days)
+	settings.Epsilon = math.Floor(1e9*q.epsilon/float64(d.Days)) / 1e9 // it has nine decimals
+	if p.daily, err = d.daily(ctx, key, settings); err != nil {
+		return nil, err
+	}
+	var all scores
+	for i, slot := range typical {
+		p.typical = append(p.typical, slot.Estimates)
+		own, off := scores{}, hidden()
+		for _, s := range []*scores{&own, &all} {
+			s.typical.Add(p.typical[i], d.seen[i])
+			s.daily.Add(p.daily[i], d.seen[i])
+			s.each.Add(each[i], d.seen[i])
+			s.even.Add(countfiles.Evenly(d.zones.Count()), d.seen[i])
+		}
+		if slices.Max(d.seen[i][:d.zones.Count()-1]) > 0 {
+			off = own.off()
+		}
+		p.Slots = append(p.Slots, Slot{slot.StartMS, slot.EndMS, off})
+	}
+	p.Off = all.off()
+	return p, nil
+}
+
+// scores compare maps with the truth.
+type scores struct{ typical, daily, each, even countfiles.Score }
+
+func (s *scores) off() Off {
+	return Off{
+		number(s.typical.Share()), number(s.daily.Share()), number(s.each.Share()),
+		number(s.even.Share()),
+	}
+}
+
+// daily returns the mean of the estimates of daily counts, by slot and zone.
+func (d *driven) daily(
+	ctx context.Context, key noise.Key, settings counts.Settings,
+) ([][]float64, error) {
+	days := make([][]counts.Published, d.Days)
+	err := parallel.Pool{Workers: runtime.GOMAXPROCS(0)}.Each(d.Days, func(i int) error {
+		p, err := counts.NewPublisher(noise.NewKeyed(key), d.zones.Zones, settings)
+		if err != nil {
+			return errOther(err.Error())
+		}
+		days[i], err = estimated(p, counts.SlotsOf(d.typical.Days[i]), d.tallies[i])
+		return cmp.Or(err, ctx.Err())
+	})
+	if err != nil {
+		return nil, err
+	}
+	at, means := map[int]int{}, make([][]float64, len(d.typical.Slots))
+	for i, slot := range d.typical.Slots {
+		at[int(slot.StartMS/slotLength.Milliseconds())] = i
+		means[i] = make([]float64, d.zones.Count())
+	}
+	for _, w := range slices.Concat(days...) {
+		i := at[d.plan.Hour(w.StartMS)]
+		for zone, x := range w.Estimates {
+			means[i][zone] += x / float64(d.typical.Slots[i].Windows)
+		}
+	}
+	return means, nil
+}
+
+// estimated publishes what is estimated together.
+func estimated(
+	p *counts.Publisher, slots []counts.Slot, sums [][]int64,
+) (all []counts.Published, err error) {
+	all = make([]counts.Published, len(slots))
+	for i, slot := range slots {
+		if all[i], err = p.PublishSlot(slot, sums[i], nil); err != nil {
+			return nil, err
+		}
+	}
+	p.Estimate(all)
+	return all, nil
+}
+
+// with returns the maps of a slot. Without the truth all of it may be published.
+func (p *publication) with(slot int, truth bool) *Usual {
+	all, d := p.Usual, p.of
+	shown, means := slices.Concat(p.typical, p.daily), make([][]float64, len(d.seen))
+	for i, row := range d.seen {
+		for _, n := range row {
+			means[i] = append(means[i], float64(n)/float64(d.typical.Slots[i].Windows))
+		}
+	}
+	if truth {
+		all.Vehicles, shown = number(d.vehicles), slices.Concat(shown, means)
+	} else {
+		all.Vehicles, all.Off, all.Slots = number(math.NaN()), hidden(), slices.Clone(all.Slots)
+		for i := range all.Slots {
+			all.Slots[i].Off = hidden()
+		}
+	}
+	most := 0. // one scale for the whole day
+	for _, row := range shown {
+		if d.zones.squares != nil {
+			row = row[:len(row)-1] // elsewhere is not drawn
+		}
+		most = max(most, slices.Max(row))
+	}
+	field := func(row []float64) *Field { return fieldOfZones(d.zones, row, most) }
+	all.Typical, all.Daily = field(p.typical[slot]), field(p.daily[slot])
+	if truth {
+		all.Truth = field(means[slot])
+	}
+	return &all
+}
