@@ -97,19 +97,14 @@ func fieldOfMass(v view, d *mobility.Distribution) *Field {
 // fieldOfZones returns the field of a number for each zone. Its blocks are zones, and where these
 // are areas, cells: each has the number of its zone.
 func fieldOfZones(z *zones, values []float64, most float64) *Field {
-	var v view
-	numbers := values
-	switch {
-	case z.squares != nil:
+	v, numbers := area(nil).of(z.on), make([]float64, len(z.cells))
+	if z.squares != nil {
 		v = wholeView(z.squares.Width(), z.squares.Height())
-		numbers = values[:min(len(values), z.squares.Cells())]
-	case values != nil:
-		v, numbers = area(nil).of(z.on), make([]float64, z.on.Cells())
-		for i := range numbers {
-			numbers[i] = values[z.cells[i]]
+		numbers = values[:z.squares.Cells()]
+	} else {
+		for i, zone := range z.cells {
+			numbers[i] = values[zone]
 		}
-	default:
-		v = area(nil).of(z.on)
 	}
 	cells := make([]grid.Cell, len(numbers))
 	for i := range cells {

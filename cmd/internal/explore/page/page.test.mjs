@@ -165,6 +165,8 @@ test("a newcomer sees a bus under a plan of 20 a day", async (t) => {
 
 test("a hidden truth is in no picture, number or word", async (t) => {
   const page = await open(t, server.url);
+  const asked = [];
+  page.on("request", (r) => asked.push(r.url()));
   const told = /truth|real|\boff\b|mislead|wrong|median|tell more|true cell|model alone/i;
   for (const view of ["step", "day", "fleet"]) {
     await page.click(`#tab-${view}`);
@@ -178,6 +180,7 @@ test("a hidden truth is in no picture, number or word", async (t) => {
     assert.doesNotMatch(seen.replace("Secret side: truth hidden", ""), told, view);
     assert.equal(await page.locator(at).count(), view === "fleet" ? 2 : 1);
     if (view !== "fleet") assert.notEqual(await ink(page, `#${view} .picture canvas`), shown, "the truth is drawn");
+    else assert.match(asked.findLast((url) => /api\/fleet/.test(url)), /truth=0/);
     assert.equal(await page.locator("#frontier:visible").count(), 0, "prices tell how far off a guess is");
     await shot(page, `hidden-${view}`);
     if (view === "step") {
@@ -475,7 +478,7 @@ test("the fleet on a typical day, by one slider of the time", async (t) => {
   assert.deepEqual(await page.$$eval("#fleet tbody tr", (all) => all.map((tr) => tr.innerText.split(/\s*\t\s*/))), [
     ["A typical day", "1", percent(typical), percent(u.off.typical)], ["Daily counts, ε = 0.05 each", "1", "nothing", "nothing"],
     ["Daily counts, ε = 1 each", "20", percent(each), percent(u.off.each)], ["An even map", "0", percent(even), percent(u.off.even)]]);
-  assert.match(await page.textContent(".says:visible"), /1,000 simulated vehicles on 20 days.*0\.75 km wide.*From 8:00 to 9:00 .*For the same price daily counts say nothing/);
+  assert.match(await page.textContent(".says:visible"), /1,000 simulated vehicles on 20 days.*0\.75 km wide.*From 8:00 to 9:00 .*For the same price daily counts say nothing; for 20 times the price they err by /);
   const drawn = () => page.$$eval("#fleet canvas[role=img]", (all) => all.map((c) => c.toDataURL()));
   await calm(page, 300);
   const [morning, slider] = [await drawn(), page.locator("#slot")];
@@ -553,9 +556,19 @@ test("30 vehicles of two days on 1,500 cells work in every view", async (t) => {
   await shot(page, "vans-day");
   await page.click("#tab-fleet");
   await settled(page);
-  assert.match(await page.textContent(".says:visible"), /30 vehicles on 2 days.*From 8:00 to 9:00 a typical day at this ε says nothing/);
-  assert.match(await page.textContent("#fleet .typical"), /ε = 1 for all 2 daysshows nothing/);
+  assert.match(await page.textContent(".says:visible"), /30 vehicles on 2 days.*From 8:00 to 9:00 a typical day says nothing at this ε/);
+  assert.match(await page.textContent("#fleet .typical"), /ε = 1 for both daysshows nothing/);
   await shot(page, "vans-fleet");
+});
+
+test("of one day there is no typical day, and the page has words for it", async (t) => {
+  const { traces, model } = town(t, "1km", 50);
+  const served = await own(t, ["explore", "--model", model, traces]);
+  const page = await open(t, `${served.url}#view=fleet&slot=16&period=20`);
+  await settled(page);
+  assert.match(await page.textContent(".says:visible"), /51 vehicles on one day, 2026-01-26\..*A typical day needs more than one day/);
+  assert.equal(await page.locator("#fleet tbody tr").count(), 3, "daily counts of one day stand there twice");
+  await shot(page, "one-day");
 });
 
 test("named areas of an outline are the zones of the fleet", async (t) => {
