@@ -14,49 +14,6 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// Usual is where a fleet usually is at a time of the day: in truth, and as it may be published.
-type Usual struct {
-	Epsilon   float64 `json:"epsilon"` // for all that a vehicle does on all days
-	Days      int     `json:"days"`    // that the calendar has chosen
-	Weekdays  string  `json:"weekdays"`
-	From      string  `json:"from"` // the first one of the days
-	To        string  `json:"to"`   // the last one
-	Clock     string  `json:"clock"`
-	Simulated bool    `json:"simulated"` // by the sample's model
-	Vehicles  number  `json:"vehicles"`  // null without the truth
-	PerDay    int     `json:"per_day"`   // in how many windows of a day a vehicle counts at most
-	Zones     string  `json:"zones"`     // what zones are, in words
-	ZoneKM    float64 `json:"zone_km"`
-	// HalfWidth is that of an interval which holds 90 % of the typical day's counts.
-	HalfWidth float64 `json:"half_width"`
-	// Gain is by how much a map that is worth something is less off than an even one.
-	Gain  float64 `json:"gain"`
-	Slots []Slot  `json:"slots"` // in the order of the clock
-	Off   Off     `json:"off"`   // in all slots
-
-	// The maps are those of one slot. The cells of the fields are zones. Typical and Daily have
-	// the estimates of what is published at Epsilon. Truth is secret; null: it is not asked for.
-	Truth   *Field `json:"truth"`
-	Typical *Field `json:"typical"`
-	Daily   *Field `json:"daily"`
-}
-
-// Slot is a time of the day, milliseconds since midnight.
-type Slot struct {
-	StartMS int64 `json:"start_ms"`
-	EndMS   int64 `json:"end_ms"`
-	Off     Off   `json:"off"`
-}
-
-// Off is how far maps are from the truth: the share of the vehicles that they show in a wrong zone
-// (total variation). Null: nobody is on the map, or the truth is not asked for.
-type Off struct {
-	Typical number `json:"typical"`
-	Daily   number `json:"daily"` // the mean of daily counts, of which all together cost Epsilon
-	Each    number `json:"each"`  // the same, where each day costs Epsilon
-	Even    number `json:"even"`  // every zone has as many
-}
-
 // hidden is what Off is without the truth.
 func hidden() Off {
 	none := number(math.NaN())

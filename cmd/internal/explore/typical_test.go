@@ -17,8 +17,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// vans are vehicles on a map of 10 by 10 km. The first of them is in the south-west, the others in the
-// north-east; each reports at a full hour in some hours of some days, from Monday 2026-01-26 on.
+// vans are vehicles on a map of 10 by 10 km. The first of them is in the south-west, the others in
+// the north-east. Each reports once in some hours of some days, from Monday 2026-01-26 on.
 func vans(t *testing.T, vehicles, days int, hours ...int) *Truth {
 	t.Helper()
 	g, err := grid.New(grid.Box{South: 0, West: 0, North: .09, East: .09}, 1000)
@@ -53,8 +53,8 @@ func published(t *testing.T, truth *Truth, epsilon float64) *publication {
 	return p
 }
 
-// TestUsualSample: the simulated fleet has working days, of which a typical day says where it is. Daily
-// counts for the same price say less, and for as much a day more.
+// TestUsualSample: the simulated fleet has working days, and a typical day says where it is then.
+// Daily counts for the same price say nothing, and for as much a day more.
 func TestUsualSample(t *testing.T) {
 	p := published(t, sampleTruth(t), 1)
 	if p.Days != 20 || p.Weekdays != "mon-fri" || p.From != "2026-01-26" || p.To != "2026-02-20" ||
@@ -191,10 +191,13 @@ func TestUsualShort(t *testing.T) {
 	}
 }
 
-// TestUsualAnswers: equal questions have equal bytes, and without the truth nothing secret is in them.
+// TestUsualAnswers: equal questions have equal answers, byte for byte, and without the truth they
+// have nothing secret.
 func TestUsualAnswers(t *testing.T) {
-	server := func(truth *Truth) http.Handler { return handler(Options{Truth: truth, Logger: quiet()}) }
-	h, again := server(vans(t, 40, 5, 8, 9)), server(vans(t, 40, 5, 8, 9))
+	server := func() http.Handler {
+		return handler(Options{Truth: vans(t, 40, 5, 8, 9), Logger: quiet()})
+	}
+	h, again := server(), server()
 	get := func(h http.Handler, query string) (u Usual, body string) {
 		status, body := ask(t, h, "/api/fleet?slot=8"+query, &u)
 		if status != http.StatusOK {
@@ -218,9 +221,8 @@ func TestUsualAnswers(t *testing.T) {
 			t.Errorf("a hidden truth: %s lacks %s", body, secret)
 		}
 	}
-	most := 0.
-	for _, row := range slices.Concat(published(t, vans(t, 40, 5, 8, 9), 1).typical,
-		published(t, vans(t, 40, 5, 8, 9), 1).daily) {
+	p, most := published(t, vans(t, 40, 5, 8, 9), 1), 0.
+	for _, row := range slices.Concat(p.typical, p.daily) {
 		most = max(most, slices.Max(row[:len(row)-1]))
 	}
 	if u.Typical.Max != most {
@@ -236,8 +238,8 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
-// TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where it
-// has as many cells, and no more than a knob can draw noise for.
+// TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
+// it has as many cells, and no more than a knob can draw noise for.
 func TestFleetZones(t *testing.T) {
 	for _, c := range []struct {
 		cells int // along a side

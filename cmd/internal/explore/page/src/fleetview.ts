@@ -103,7 +103,7 @@ export class FleetView {
       fact("Days", `${u.days}, ${u.weekdays}`, `${u.from} to ${u.to}`),
       fact("ε of one day", each, "for all that a vehicle does on one of the days"),
       fact("A count is within", `± ${Math.round(u.half_width)}`, "in 90 % of all zones, before the estimate"));
-    this.says.replaceChildren(...told(u, off, time).map((text) => make("p", {}, rich(text))));
+    this.says.replaceChildren(...told(u, off, time).map((text) => make("p", {}, rich(text.replaceAll(" %", "\u00a0%")))));
   }
 }
 
@@ -131,5 +131,5 @@ function told(u: Usual, off: Off, time: string): string[] {
       : ` For the same price daily counts ${daily === nothing ? "say nothing" : `err by ${daily}`}; for ${u.days} times the price ${each === nothing ? "too" : `they err by ${each}`}.`));
   }
   return [...all, `ε = ${sum(u.epsilon)} means: all that a vehicle does on ${daysOf(u)} changes anybody’s odds by a factor of at most ${raised(u.epsilon)}. ` +
-    `A vehicle counts in at most ${u.per_day} hours a day. Choose zones, days and ε by other days than those that you publish: “geodither counts” without --per-day compares them, and --typical publishes.`];
+    `A vehicle counts in at most ${u.per_day === 1 ? "one hour" : `${u.per_day} hours`} a day. Choose zones, days and ε by other days than those that you publish: “geodither counts” without --per-day compares them, and --typical publishes.`];
 }
