@@ -73,7 +73,7 @@ type Off struct {
 
 // driven is what a fleet did on the days of a typical day.
 type driven struct {
-	Usual    // what all publications have in common
+	Usual        // what all publications have in common
 	vehicles int // that report on these days
 	plan     *counts.Plan
 	zones    *zones
