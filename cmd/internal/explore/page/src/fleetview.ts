@@ -121,7 +121,7 @@ const daysOf = (u: Usual) => (u.days === 1 ? "one day" : u.days === 2 ? "both da
 // told says what a person with vehicles learns from the maps of a time.
 function told(u: Usual, off: Off, time: string): string[] {
   const [typical, daily, each] = (["typical", "daily", "each"] as const).map((of) => worthOf(u, off, of));
-  const all = [`*${u.vehicles?.toLocaleString("en") ?? ""} ${u.simulated ? "simulated " : ""}vehicles on ${u.days === 1 ? `one day, ${u.from}` : `${u.days} days (${u.weekdays}), ${u.from} to ${u.to}`}.* ` +
+  const all = [`*${u.vehicles?.toLocaleString("en") ?? "The"} ${u.simulated ? "simulated " : ""}vehicles on ${u.days === 1 ? `one day, ${u.from}` : `${u.days} days (${u.weekdays}), ${u.from} to ${u.to}`}.* ` +
     `${u.simulated ? "Each starts at its own place, moves by the model of the buses, and goes back. " : ""}${u.zones}`];
   if (u.days === 1) all.push("A typical day needs more than one day.");
   if (u.truth && off.even === null) all.push(`*From ${time} nobody is on the map.* What is published of it is noise.`);

@@ -31,7 +31,7 @@ export class LiveFleetView {
       void this.look().catch(failed);
     });
     this.element = make("div", {}, this.ruler.element,
-      make("div", { class: "three" }, make("figure", { class: "picture" }, canvas, zoomer(this.maps[0]!))));
+      make("div", { class: "beside" }, make("div", { class: "picture" }, canvas, zoomer(this.maps[0]!))));
     this.beside = make("div", { class: "stack" }, make("section", { class: "card" }, make("div", { class: "says" }, this.says)));
     this.update = whileShown(() => this.element, 5000, () => this.look(), failed);
   }
