@@ -161,6 +161,23 @@ func TestUsualIsCounts(t *testing.T) {
 	}
 }
 
+// TestUsualCap: the cap leaves out the late hours of few vehicles, and the truth has them.
+func TestUsualCap(t *testing.T) {
+	truth := vans(t, 40, 5, 8, 9)
+	late := truth.users[0].Fixes[0]
+	for hour := range int64(10) {
+		late.Timestamp += time.Hour.Milliseconds()
+		if hour > 0 {
+			truth.users[0].Fixes = append(truth.users[0].Fixes, late)
+		}
+	}
+	p := published(t, truth, 1)
+	if p.PerDay != 2 || slices.Max(p.of.seen[15]) != 1 || slices.Max(p.of.capped[15]) != 0 ||
+		!(p.Slots[15].Off.Even > .9) {
+		t.Errorf("one vehicle drives longer: %+v", p.Slots[15])
+	}
+}
+
 // TestUsualShort: of one day, of a weekend and of few vehicles there is something to see too.
 func TestUsualShort(t *testing.T) {
 	if p := published(t, vans(t, 1, 1, 8), 1); p.Days != 1 || p.From != p.To ||
