@@ -151,13 +151,15 @@ func (f *sanitizeFlags) run(
 			"release, and what both reveal adds up (--key-file keeps a key).")
 	}
 	summary := run.Summary(reader.Skips())
+	files.Wrote(std.Err, f.out,
+		cli.Quantity(summary.Releases+summary.Repeats+summary.Predictions, "record"))
 	summary.Print(std.Err, reader.Skips())
 	warnOfADay(settings, f.settings.Path != "", std.Err)
 	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
 		cli.Say(std.Err, "WARNING: the budget holds within this run, where every user starts at 0. "+
 			"Put all files of one period into one run.")
 	}
-	return f.writeReport(summary)
+	return f.writeReport(summary, std.Err)
 }
 
 // read reads the settings of the config and of the flags, and the models. It warns of what has no
@@ -244,7 +246,7 @@ as "seeded, not private". For places of people use --key-file, or neither.
 `)
 }
 
-func (f *sanitizeFlags) writeReport(s sanitize.Summary) error {
+func (f *sanitizeFlags) writeReport(s sanitize.Summary, log io.Writer) error {
 	if f.report == "" {
 		return nil
 	}
@@ -256,5 +258,6 @@ func (f *sanitizeFlags) writeReport(s sanitize.Summary) error {
 		return fmt.Errorf("the records are written, but not the report: %w",
 			files.Unwritten(f.report, err))
 	}
+	files.Wrote(log, f.report, "the report")
 	return nil
 }
