@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -182,7 +181,8 @@ func (d *examination) retention(context.Context) {
 		detail := "each record forever: it has no retention.ms"
 		if ms, err := strconv.ParseInt(settings[topics.RetentionMS], 10, 64); err == nil &&
 			ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
-			detail = "each record for " + cli.Duration(time.Duration(ms)*time.Millisecond)
+			kept := time.Duration(ms) * time.Millisecond
+			detail = fmt.Sprintf("each record for %.4g h", kept.Hours())
 		}
 		if settings[cleanupPolicy] == "compact" {
 			detail = "the last record of each key forever, unless a tombstone is written"

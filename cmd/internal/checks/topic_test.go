@@ -40,11 +40,11 @@ func TestDoctorTimes(t *testing.T) {
 	}
 	said := atwork.Details(found, checks.OK)
 	for _, want := range []string{
-		"retention: times.raw keeps each record for 1 hour, and no more than " +
+		"retention: times.raw keeps each record for 1 h, and no more than " +
 			"4096 bytes a partition",
 		"retention: times.out keeps each record forever",
 		"retention: times.log keeps the last record of each key forever",
-		"retention: times.dead keeps each record for 1 hour",
+		"retention: times.dead keeps each record for 1 h",
 		"timestamps: the broker's clock sets the times of records in times.raw",
 		"transactions: transaction.timeout is 15s; the brokers allow 15m0s",
 	} {
