@@ -43,7 +43,9 @@ func TestEndings(t *testing.T) {
 		{"erase --receipt", in("receipt.json"), "the receipt to ", []string{
 			"erase", "-c", s.config, "--user", "sim-000003",
 		}},
-		{"train --out", in("again.avro"), "", append([]string{"train", "--in", traces}, townMap...)},
+		{"train --out", in("again.avro"), "", append([]string{
+			"train", "--in", traces,
+		}, townMap...)},
 		{"tune --out", in("tuned"), "", []string{
 			"tune", "--in", traces, "--quick", "--target-epsilon", "20", "--box",
 			servicetest.TownBox, "--cell", servicetest.TownCell, "--step", servicetest.TownStep,
@@ -150,7 +152,8 @@ func TestConsumeOptions(t *testing.T) {
 			records int
 			args    []string
 		}{
-			{3, []string{"--limit", "3"}}, {10, []string{"--user", "sim-000003"}},
+			{3, []string{"--limit", "3"}},
+			{10, []string{"--user", "sim-000003"}},
 			{2, []string{"--user", "sim-000003", "--limit", "2"}},
 			{200, nil}, // two of those fed are dead letters
 		} {

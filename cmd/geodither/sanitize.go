@@ -101,10 +101,10 @@ func (f *sanitizeFlags) run(
 	seeded := flags.Changed("seed")
 	if f.keyFile == "" && !seeded && !f.ownKey && f.serviceKey != "" {
 		f.keyFile = f.serviceKey
-		cli.Say(std.Err, "WARNING: the noise has the key of the config, %s. If a service uses it for "+
-			"other fixes, take another key: under one key the records show whether two fixes of a "+
-			"user and step lie in one place. The service does not know what this run releases. "+
-			"Unless fixes and settings are the same, both add up.", f.keyFile)
+		cli.Say(std.Err, "WARNING: the noise has the key of the config, %s. If a service uses it "+
+			"for other fixes, take another key: under one key the records show whether two fixes "+
+			"of a user and step lie in one place. The service does not know what this run "+
+			"releases. Unless fixes and settings are the same, both add up.", f.keyFile)
 	}
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err
@@ -156,8 +156,8 @@ func (f *sanitizeFlags) run(
 	summary.Print(std.Err, reader.Skips())
 	warnOfADay(settings, f.settings.Path != "", std.Err)
 	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
-		cli.Say(std.Err, "WARNING: the budget holds within this run, where every user starts at 0. "+
-			"Put all files of one period into one run.")
+		cli.Say(std.Err, "WARNING: the budget holds within this run, where every user starts at "+
+			"0. Put all files of one period into one run.")
 	}
 	return f.writeReport(summary, std.Err)
 }
@@ -229,9 +229,9 @@ func warnOfADay(s sanitize.Settings, configured bool, log io.Writer) {
 	if most := engine.MostEpsilonDay(s.Release, s.Model.Step); most > mechanism.HighEpsilonDay {
 		text, _ := engine.BudgetAdvice(s.Release, s.Model.Step)
 		if !configured { // no key of a config means anything to the user
-			text = fmt.Sprintf("a user's releases of a day add up to at most ε = %s. More than %d a "+
-				"day hardly protects where somebody was that day: choose a longer --interval or a "+
-				"smaller --epsilon", engine.Grouped(most), mechanism.HighEpsilonDay)
+			text = fmt.Sprintf("a user's releases of a day add up to at most ε = %s. More than %d "+
+				"a day hardly protects where somebody was that day: choose a longer --interval or "+
+				"a smaller --epsilon", engine.Grouped(most), mechanism.HighEpsilonDay)
 		}
 		cli.Say(log, "WARNING: %s.", text)
 	}

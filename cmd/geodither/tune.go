@@ -255,8 +255,8 @@ var errNoChoice = errors.New(
 // deliver writes the folder and prints what was found. The config is written last: where it is, all
 // else is.
 func deliver(ctx context.Context, r *tune.Result, folder string, std cli.Streams) error {
-	cli.Say(std.Out, "A release has a price, ε: how much it can reveal. For each limit of a user's "+
-		"sum a day, this is the best plan, with errors while somebody reports:")
+	cli.Say(std.Out, "A release has a price, ε: how much it can reveal. For each limit of a "+
+		"user's sum a day, this is the best plan, with errors while somebody reports:")
 	if err := r.Frontier().Text(std.Out); err != nil {
 		return err
 	}

@@ -161,8 +161,9 @@ func LittleGain(estimate, blind float64) string {
 	case blind <= 0 || gain >= LeastGain:
 		return ""
 	case gain < .005:
-		return "the records are no nearer to the truth than the model alone, which costs nothing. " +
-			"Do not publish them. Fewer and larger releases err less, and so does more ε a day"
+		return "the records are no nearer to the truth than the model alone, which costs " +
+			"nothing. Do not publish them. Fewer and larger releases err less, and so does more " +
+			"ε a day"
 	}
 	return fmt.Sprintf("the records are only %.0f %% nearer to the truth than the model alone, "+
 		"which costs nothing. Fewer and larger releases err less, and so does more ε a day. "+

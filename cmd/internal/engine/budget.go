@@ -82,7 +82,8 @@ func budgetShort(o mechanism.Options, step time.Duration) string {
 		return ""
 	}
 	return fmt.Sprintf(". Users who report for longer than %.2g h in %.4g h%s spend their budget "+
-		"and then get no release. If yours do, choose a longer interval or a smaller epsilon", lasts.Hours(), window.Hours(), within)
+		"and then get no release. If yours do, choose a longer interval or a smaller epsilon",
+		lasts.Hours(), window.Hours(), within)
 }
 
 // budgetLasts returns in how many steps a user who reports in each of them spends the budget of a

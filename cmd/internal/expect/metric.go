@@ -149,10 +149,12 @@ func (m MetricSummary) neighbours(of string) string {
 		return ""
 	}
 	share, atMost := 100*m.NearShare, "at most "
-	text := fmt.Sprintf(" A release uses at most %.0f %% of its ε between two neighbouring cells", share)
+	text := fmt.Sprintf(" A release uses at most %.0f %% of its ε between two neighbouring cells",
+		share)
 	if m.mechanism == law.Codebook {
 		atMost = ""
-		text = fmt.Sprintf(" A release tells %.0f %% of the pairs of neighbouring cells apart", share)
+		text = fmt.Sprintf(" A release tells %.0f %% of the pairs of neighbouring cells apart",
+			share)
 	}
 	text += fmt.Sprintf(" (mean over %s; a pair counts by how likely the user is there).", of)
 	if h := m.NearEpsilonHour; h.Largest > 0 {

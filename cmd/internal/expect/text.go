@@ -112,8 +112,8 @@ func (s Summary) Figures() string {
 	if s.LastsSeconds > 0 {
 		fmt.Fprintf(&b, "  %s.\n", cli.Sentence(s.Verdict()))
 	}
-	fmt.Fprintf(&b, "  %s %% of the steps have a release. A user's releases add up to about ε = %s "+
-		"an hour, and to at most %s in 24 hours.\n", percent(s.Released), cli.Sum(s.EpsilonHour),
+	fmt.Fprintf(&b, "  %s %% of the steps have a release. A user's releases add up to about ε = "+
+		"%s an hour, and to at most %s in 24 hours.\n", percent(s.Released), cli.Sum(s.EpsilonHour),
 		engine.Grouped(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s.\n", cli.Sentence(SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)))
 	fmt.Fprintf(&b, "  %s\n", s.Metric.Text("the simulated releases"))

@@ -96,15 +96,17 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 		s.Late, s.OutsideMap)
 	s.printRefused(out)
 	if s.Skipped+s.Suppressed > 0 {
-		cli.Say(out, "Without a record, as the settings have it: %d skipped, %d suppressed (budget "+
-			"spent).", s.Skipped, s.Suppressed)
+		cli.Say(out, "Without a record, as the settings have it: %d skipped, %d suppressed "+
+			"(budget spent).", s.Skipped, s.Suppressed)
 	}
 	if s.Releases > 0 {
-		cli.Say(out, "Each release has a price, ε = %g. A user's releases add up to %s on average, and "+
-			"to %s for the user with the most.", s.Epsilon, engine.Grouped(s.EpsilonPerUser),
+		cli.Say(out, "Each release has a price, ε = %g. A user's releases add up to %s on "+
+			"average, and to %s for the user with the most.", s.Epsilon,
+			engine.Grouped(s.EpsilonPerUser),
 			engine.Grouped(s.EpsilonMax))
 		cli.Say(out, "%s", s.Metric.Text("these releases"))
-		cli.Say(out, "%s.", cli.Sentence(expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)))
+		set := expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)
+		cli.Say(out, "%s.", cli.Sentence(set))
 	}
 	measured := s.Releases + s.Repeats
 	if measured+s.Predictions > 0 { // an error of no record is not 0 m
@@ -114,8 +116,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 		}
 		fmt.Fprint(out, s.Blind.Line(expect.ModelAlone))
 		cli.Say(out, "A release is the noisy place itself: %d fixes have one. The other rows are "+
-			"of all %d fixes with a record. The estimate follows from all releases so far, and the "+
-			"model alone sees none.", measured, measured+s.Predictions)
+			"of all %d fixes with a record. The estimate follows from all releases so far, and "+
+			"the model alone sees none.", measured, measured+s.Predictions)
 		if s.Past != nil {
 			s.printPast(out)
 		}
@@ -130,8 +132,9 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 
 // printPast prints what the records show of the past, below the table of errors.
 func (p *Past) printPast(out io.Writer) {
-	cli.Say(out, "Smoothed is what the same records show of a fix %s later, and with all what they show "+
-		"when all of them are there. \"geodither smooth\" computes it, and so can an attacker.",
+	cli.Say(out, "Smoothed is what the same records show of a fix %s later, and with all what "+
+		"they show when all of them are there. \"geodither smooth\" computes it, and so can "+
+			"an attacker.",
 		p.lag)
 	if p.Unsmoothed > 0 {
 		cli.Say(out, "%d records cannot be followed.", p.Unsmoothed)
@@ -150,12 +153,12 @@ func (s *Summary) printRefused(out io.Writer) {
 		cli.Say(out, "Left out, as the service refuses them: %s.", strings.Join(parts, ", "))
 	}
 	if s.Refused[schemas.ReasonOutsideMap] > 0 {
-		cli.Say(out, "A config (-c) with \"input: {outside: clamp}\" takes a fix outside the map as in "+
-			"its nearest cell.")
+		cli.Say(out, "A config (-c) with \"input: {outside: clamp}\" takes a fix outside the map "+
+			"as in its nearest cell.")
 	}
 	if s.Refused[schemas.ReasonKeyDestroyed] > 0 {
-		cli.Say(out, "The key file has no noise for the days of these fixes (key_destroyed). Was it "+
-			"advanced, or is it the wrong file?")
+		cli.Say(out, "The key file has no noise for the days of these fixes (key_destroyed). Was "+
+			"it advanced, or is it the wrong file?")
 	}
 	if 2*s.SwappedMap > s.OutsideMap {
 		cli.Say(out, "%s", engine.SwappedAdvice)

@@ -41,11 +41,11 @@ func (r *Result) Verdict() (lines []string) {
 		return []string{r.noChoice()}
 	}
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	say("The plan is a release of ε = %s every %s, at most %d a day, which add up to %s. A cell is "+
-		"%s wide, a step lasts %s.", report.Short(p.Epsilon), spoken(p.Interval),
+	say("The plan is a release of ε = %s every %s, at most %d a day, which add up to %s. A cell "+
+		"is %s wide, a step lasts %s.", report.Short(p.Epsilon), spoken(p.Interval),
 		p.ReleasesDay(), report.Short(p.DayEpsilon), length(p.CellM/1000), spoken(p.Step))
-	text := fmt.Sprintf("While somebody reports, half of the estimates are within %s of the truth (%s "+
-		"to %s; %s), and by the model alone within %s.", length(p.MedianKM), length(p.LowKM),
+	text := fmt.Sprintf("While somebody reports, half of the estimates are within %s of the truth "+
+		"(%s to %s; %s), and by the model alone within %s.", length(p.MedianKM), length(p.LowKM),
 		length(p.HighKM), users(p.Users), length(p.BlindKM))
 	if o := r.Others; o != nil {
 		text += fmt.Sprintf(" For %s outside the choice it is %s.", users(o.Users),
@@ -59,8 +59,8 @@ func (r *Result) Verdict() (lines []string) {
 		}
 		instead := "Publish counts instead: such records tell about the fleet, not about one user."
 		if all := r.Users + r.Held; all < fewCounted {
-			instead = fmt.Sprintf("Counts of %s are mostly noise, too: nothing here helps so small "+
-				"a fleet.", users(all))
+			instead = fmt.Sprintf("Counts of %s are mostly noise, too: nothing here helps so "+
+				"small a fleet.", users(all))
 		}
 		say("WARNING: this is %s the model alone, which costs nothing. %s", worth, instead)
 	}
