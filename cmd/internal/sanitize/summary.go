@@ -102,8 +102,7 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	if s.Releases > 0 {
 		cli.Say(out, "Each release has a price, ε = %g. A user's releases add up to %s on "+
 			"average, and to %s for the user with the most.", s.Epsilon,
-			engine.Grouped(s.EpsilonPerUser),
-			engine.Grouped(s.EpsilonMax))
+			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax))
 		cli.Say(out, "%s", s.Metric.Text("these releases"))
 		set := expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)
 		cli.Say(out, "%s.", cli.Sentence(set))
@@ -134,8 +133,7 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 func (p *Past) printPast(out io.Writer) {
 	cli.Say(out, "Smoothed is what the same records show of a fix %s later, and with all what "+
 		"they show when all of them are there. \"geodither smooth\" computes it, and so can "+
-			"an attacker.",
-		p.lag)
+		"an attacker.", p.lag)
 	if p.Unsmoothed > 0 {
 		cli.Say(out, "%d records cannot be followed.", p.Unsmoothed)
 	}
