@@ -53,8 +53,8 @@ A budget holds within one run, in which every user starts at 0: files of one per
 run.
 
 At the end the run's cost in ε and its errors, beside those of the model alone, go to the standard
-error stream. --report also writes them to a file, with the errors of later smoothing. They come
-from the truth: keep them on the trusted side.`,
+error stream. --report also writes them to a file, with the errors of later smoothing.
+They come from the truth: keep them on the trusted side.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |

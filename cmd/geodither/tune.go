@@ -46,8 +46,8 @@ func newTune(std cli.Streams) *cobra.Command {
 		Short: "Choose a plan of a day's releases for your traces, and write a config",
 		Long: `Get a config for your traces. A release has a price, ε: how much it can reveal. A user's releases
 of any 24 hours add up to at most a limit, the config's budget. For limits of 5, 10, 20, 40 and 80
-this looks for the best plan: how many releases of which ε, how often, with which cells, and with or
-without a calendar in the model. The plan is chosen by one of
+this looks for the best plan: how many releases of which ε, how often, with which cells, and with
+a calendar or without. The plan is chosen by one of
 
   --target-radius 500m   the least limit of 5 to 80 with half of the estimates within 500 m
   --target-epsilon 20    the least error with a limit of at most 20
