@@ -66,6 +66,7 @@ func runAggregate(
 	if err := out.close(); err != nil {
 		return err
 	}
+	files.Wrote(std.Err, o.out, cli.Quantity(int64(summary.Windows), "window"))
 	_, err = io.WriteString(std.Err, o.words(summary, in))
 	return err
 }

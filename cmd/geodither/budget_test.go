@@ -135,12 +135,12 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 		},
 		"high": {
 			"{mechanism: codebook, epsilon: 1, budget: {epsilon: 30, window: 24h}}", "warning",
-			"Σε is at most 30 for each user and day; above 20",
+			"a user's releases of a day add up to at most ε = 30. More than 20",
 		},
 		"sane": {
 			"{mechanism: codebook, epsilon: 2, interval: 3h, " +
 				"budget: {epsilon: 18, window: 24h}}", "ok",
-			"Σε is at most 18 for each user and day",
+			"a user's releases of a day add up to at most ε = 18",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

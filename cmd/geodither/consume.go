@@ -55,7 +55,7 @@ refused. A refused record's content is not in it.`,
 	flags.StringVar(&f.user, "user", "", "read the records of this user `ID` alone")
 	flags.IntVar(&f.limit, "limit", 0, "`NUMBER` of records to read at most; 0: all")
 	flags.BoolVar(&f.follow, "follow", false, "go on reading until Ctrl-C")
-	flags.BoolVar(&f.fromEnd, "from-end", false, "start at the end instead of the beginning")
+	flags.BoolVar(&f.fromEnd, "from-end", false, "with --follow: read new records only")
 	flags.BoolVar(&f.dead, "dead-letters", false, "read the dead letters")
 	cli.Values(cmd, "format", "json", "csv", "geojson", "parquet")
 	return cmd
@@ -81,17 +81,23 @@ func (f *consumeFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		return err
 	}
 	source := topics.Tail{Topic: topic.Name, FromEnd: f.fromEnd, Follow: f.follow, Made: topic.Made}
-	printed, err := f.read(cmd.Context(), topic, &source, codec, file, std.Err)
+	bar := cli.NewProgress(std.Err, nil)
+	printed, err := f.read(cmd.Context(), topic, &source, codec, file, bar, std.Err)
+	bar.Done()
 	if err != nil {
 		return errors.Join(err, file.Discard())
 	}
-	if printed == 0 {
-		if why := source.Waiting(cmd.Context()); why != "" && !f.follow {
+	if printed == 0 && !f.follow {
+		if why := source.Waiting(cmd.Context()); why != "" {
 			fmt.Fprintln(std.Err, why)
 		}
 		fmt.Fprintln(std.Err, f.noneConsumed(topic.Name))
 	}
-	return file.Close()
+	if err := file.Close(); err != nil {
+		return err
+	}
+	files.Wrote(std.Err, f.out, cli.Quantity(int64(printed), "record"))
+	return nil
 }
 
 // complete refuses what cannot be written, and chooses the format.
@@ -99,6 +105,8 @@ func (f *consumeFlags) complete(stdout io.Writer) (err error) {
 	switch {
 	case f.limit < 0:
 		return cli.Usagef("--limit must not be negative")
+	case f.fromEnd && !f.follow:
+		return cli.Usagef("--from-end alone reads nothing: add --follow to wait for new records")
 	case f.user != "" && f.dead:
 		return cli.Usagef("--user: dead letters name no user")
 	case f.format == "" && f.out == "-":
@@ -117,12 +125,8 @@ func (f *consumeFlags) complete(stdout io.Writer) (err error) {
 // noneConsumed says that there was no record, which the output may not show.
 func (f *consumeFlags) noneConsumed(topic string) string {
 	switch {
-	case f.dead && f.fromEnd:
-		return "there are no new dead letters in " + topic
 	case f.dead:
 		return "there are no dead letters in " + topic
-	case f.fromEnd:
-		return "there are no new records in " + topic
 	case f.user != "":
 		return "there is no record of this user in " + topic
 	}
@@ -151,7 +155,7 @@ var errEnough = errors.New("that is as many as were asked for")
 // look like an empty topic.
 func (f *consumeFlags) read(
 	ctx context.Context, topic config.Topic, source *topics.Tail, codec *schemas.Codec,
-	out *files.File, log io.Writer,
+	out *files.File, bar *cli.Progress, log io.Writer,
 ) (printed int, err error) {
 	buffered := bufio.NewWriter(out) // beside the file's own: it can still be thrown away
 	newPrinter := files.NewPrinter   // one alone: it may begin with a header
@@ -167,7 +171,7 @@ func (f *consumeFlags) read(
 	}
 	quiet := time.AfterFunc(quietFor, func() {
 		if why := source.Waiting(ctx); why != "" && source.Follow {
-			fmt.Fprintf(log, "waiting: %s\n", why)
+			fmt.Fprintf(log, "waiting for records until Ctrl-C: %s\n", why)
 		}
 	})
 	defer quiet.Stop()
@@ -180,6 +184,9 @@ func (f *consumeFlags) read(
 			return err
 		}
 		printed++
+		if f.out != "-" {
+			bar.Show(int64(printed))
+		}
 		if printed == f.limit {
 			return errEnough
 		}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/csv"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -295,5 +299,62 @@ func TestReadmeOnKafka(t *testing.T) {
 	}
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, service.log)
+	}
+}
+
+// TestReadmeOnOwnCSV runs the README's commands for one's own CSV in their order, on a simulated
+// fleet with the README's columns: each file that they name is there, and the typical day has the
+// slot that the README asks for.
+func TestReadmeOnOwnCSV(t *testing.T) {
+	_, text, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Your CSV\n")
+	text, rest, _ := strings.Cut(text, "\n## ")
+	t.Chdir(t.TempDir())
+	var traces strings.Builder
+	traces.WriteString("user_id,timestamp,latitude,longitude\n")
+	start := time.Date(2026, 6, 2, 6, 0, 0, 0, time.UTC)
+	for i := range 2 * 60 { // two days of ten hours, each vehicle goes round its own circle
+		at := start.Add(time.Duration(i/60)*24*time.Hour + time.Duration(i%60)*10*time.Minute)
+		for v := range 6 {
+			angle := float64(i)/10 + float64(v)
+			fmt.Fprintf(&traces, "van-%d,%s,%.5f,%.5f\n", v, at.Format(time.RFC3339),
+				48.2+.004*float64(v+1)*math.Sin(angle), 16.37+.006*float64(v+1)*math.Cos(angle))
+		}
+	}
+	write(t, ".", "traces.csv", traces.String())
+	ran := map[string]int{}
+	for _, args := range commandLines(fenced(text)) {
+		succeed(t, args...)
+		ran[args[0]]++
+	}
+	if ran["tune"] != 1 || ran["sanitize"] != 1 || ran["counts"] != 2 {
+		t.Fatalf("ran %v", ran)
+	}
+	if n := strings.Count(read(t, "own.csv"), "\nvan-"); n != 6*120 {
+		t.Errorf("own.csv has %d records", n)
+	}
+	slot := regexp.MustCompile(`FROM 'typical.csv' WHERE slot = '([^']*)' AND zone <> '([^']*)'`).
+		FindStringSubmatch(rest)
+	if slot == nil {
+		t.Fatal("the README asks the typical day nothing")
+	}
+	rows, err := csv.NewReader(strings.NewReader(read(t, "typical.csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, zone := slices.Index(rows[0], "slot"), slices.Index(rows[0], "zone")
+	for _, column := range []string{"latitude", "longitude", "estimate", "low", "high"} {
+		if !slices.Contains(rows[0], column) {
+			t.Errorf("typical.csv has no column %s", column)
+		}
+	}
+	found := map[bool]int{}
+	for _, row := range rows[1:] {
+		if row[at] == slot[1] {
+			found[row[zone] == slot[2]]++
+		}
+	}
+	if found[false] < 20 || found[true] != 1 ||
+		!strings.Contains(read(t, "counts.csv"), "2026-06-30") {
+		t.Errorf("typical.csv has %v zones at %s", found, slot[1])
 	}
 }

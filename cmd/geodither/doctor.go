@@ -222,8 +222,8 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	if advice != "" {
 		level, advice = checks.Warning, "\n"+advice
 	}
-	d.add("expectation", level, "%s. Later records show more of the past: \"geodither tune\" "+
-		"measures it%s", s.Verdict(), advice)
+	d.add("expectation", level, "%s. Later records show more of the past: \"geodither sanitize "+
+		"--report\" measures it%s", s.Verdict(), advice)
 }
 
 func (d *checkup) count(level string) (n int) {

@@ -88,7 +88,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 	report, found := examine(t, config)
 	worthless := strings.Replace(text(""), "epsilon: 2", "epsilon: 0.01", 1)
 	out := succeed(t, "doctor", "-c", write(t, dir, "worthless.yml", worthless)).out
-	if strings.Count(out, "nearer to the truth than a guess") != 1 ||
+	if strings.Count(out, "nearer to the truth than the model alone") != 1 ||
 		!strings.Contains(out, "\nunchecked  readers ") ||
 		!strings.Contains(out, "\nno check failed; ") {
 		t.Errorf("doctor of a config that gains little prints\n%s", out)
@@ -107,7 +107,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 			"brokers: [", "brokers: [\"127.0.0.1:1\", ", "broker warning",
 			"127.0.0.1:1 does not answer",
 		},
-		"worthless": {"epsilon: 2", "epsilon: 0.01", "expectation warning", "blind"},
+		"worthless": {"epsilon: 2", "epsilon: 0.01", "expectation warning", "model alone"},
 		"a file": {
 			"state_dir: state", "state_dir: traces.csv/state", "state_dir failure", "no folder",
 		},
@@ -139,7 +139,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 		out := succeed(t, "doctor", "-c", config).out
 		for _, word := range []string{
 			"ok         broker", "warning    key", "chmod 600",
-			"expected error with lattice, ε = 2",
+			"Expected error with lattice, ε = 2",
 		} {
 			if !strings.Contains(out, word) {
 				t.Errorf("no %q in\n%s", word, out)

@@ -121,8 +121,11 @@ func (f *eraseFlags) answer(result erase.Result, of int, err error, std cli.Stre
 		err = errors.Join(err, writeReceipts(std.Out, result.Receipts))
 	case len(result.Receipts) > 0: // an earlier receipt stays where there is none
 		var text bytes.Buffer
-		err = errors.Join(err, writeReceipts(&text, result.Receipts),
+		unwritten := errors.Join(writeReceipts(&text, result.Receipts),
 			files.WriteSecret(f.receipt, text.Bytes()))
+		if err = errors.Join(err, unwritten); unwritten == nil {
+			files.Wrote(std.Err, f.receipt, "the receipt")
+		}
 	}
 	people, kept, disk := map[string]bool{}, 0, time.Time{}
 	for _, r := range result.Receipts {

@@ -22,9 +22,9 @@ func TestModelInspectExpects(t *testing.T) {
 	args := release("mechanism: lattice, epsilon: 12, delta: 0.3, interval: 2m")
 	text := succeed(t, args...).out
 	for _, word := range []string{
-		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
-		"simulated tracks of 24h0m0s, seed 1", "|ΔX|", "within 200 m",
-		"ε = 360 an hour, and at most 8,652 in 24 hours",
+		"Expected error with lattice, ε = 12 a release", "release ", "estimate ", "model alone ",
+		"simulated tracks of 24 hours, seed 1", "The location set has", "within 200 m",
+		"about ε = 360 an hour, and to at most 8,652 in 24 hours",
 	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("no %q in:\n%s", word, text)
@@ -43,11 +43,11 @@ func TestModelInspectExpects(t *testing.T) {
 		t.Errorf("expected %+v", e)
 	}
 	if plain := succeed(t, "model", "inspect",
-		path).out; strings.Contains(plain, "expected error") {
+		path).out; strings.Contains(plain, "Expected error") {
 		t.Errorf("nobody has asked for what is expected:\n%s", plain)
 	}
 	weak := succeed(t, release("mechanism: lattice, epsilon: 0.01, delta: 0.01")...).out
-	if !strings.Contains(weak, "nearer to the truth than a guess without") {
+	if !strings.Contains(weak, "nearer to the truth than the model alone") {
 		t.Errorf("a release that tells nothing is not called so:\n%s", weak)
 	}
 	requireMessage(t, call(t, release("mechanism: lattice, epsilon: 1")...),

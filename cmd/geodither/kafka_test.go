@@ -279,7 +279,7 @@ func TestConsumeSaysWhatItWaitsFor(t *testing.T) {
 	}
 	following := start(t, nil, append(args, "--follow")...)
 	eventually(t, "the reason", func() bool {
-		return strings.Contains(following.log.String(), "waiting: "+open)
+		return strings.Contains(following.log.String(), "waiting for records until Ctrl-C: "+open)
 	})
 	following.stop(t)
 }
@@ -324,10 +324,8 @@ func TestConsumeFollow(t *testing.T) {
 		t.Errorf("from the end: exit %d, %d records", code,
 			strings.Count(behind.out.String(), "\n"))
 	}
-	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out",
-		"--from-end").out; left != "" {
-		t.Errorf("behind the end there is %q", left)
-	}
+	requireMessage(t, call(t, "consume", "--topic", "out", "--from-end"), cli.ExitUsage,
+		"add --follow")
 }
 
 // waitsForKafka is what a service logs while there is no broker that it can use.

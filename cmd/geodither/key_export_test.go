@@ -58,8 +58,8 @@ func TestKeyExport(t *testing.T) {
 	}
 	later := refused("later.key")
 	requireWords(t, later.err, fmt.Sprintf(
-		"left out, as the service refuses them: %d key_destroyed", len(servicetest.TownFixes())),
-		"no noise of the days")
+		"Left out, as the service refuses them: %d key_destroyed", len(servicetest.TownFixes())),
+		"no noise for the days")
 	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
 	}

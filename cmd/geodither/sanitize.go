@@ -52,9 +52,9 @@ fresh key, which is forgotten. A seed protects nothing: anybody who guesses it t
 A budget holds within one run, in which every user starts at 0: files of one period belong into one
 run.
 
-At the end the errors of the run, its cost in ε and what that means in metres go to the standard
-error stream. --report also writes them to a file, with the error of an estimate that sees no
-release (blind) and of later smoothing. They come from the truth: keep them on the trusted side.`,
+At the end the run's cost in ε and its errors, beside those of the model alone, go to the standard
+error stream. --report also writes them to a file, with the errors of later smoothing.
+They come from the truth: keep them on the trusted side.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |
@@ -101,11 +101,10 @@ func (f *sanitizeFlags) run(
 	seeded := flags.Changed("seed")
 	if f.keyFile == "" && !seeded && !f.ownKey && f.serviceKey != "" {
 		f.keyFile = f.serviceKey
-		fmt.Fprintf(std.Err, "WARNING: the noise has the key of the service, %s. Use another key "+
-			"for fixes that the service has not released: under one key it shows whether two "+
-			"fixes of a user and step lie in one place. The account of ε here is a second one, "+
-			"and what both release of one user adds up, except for the same fixes under the same "+
-			"settings.\n", f.keyFile)
+		cli.Say(std.Err, "WARNING: the noise has the key of the config, %s. If a service uses it "+
+			"for other fixes, take another key: under one key the records show whether two fixes "+
+			"of a user and step lie in one place. The service does not know what this run "+
+			"releases. Unless fixes and settings are the same, both add up.", f.keyFile)
 	}
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err
@@ -148,21 +147,19 @@ func (f *sanitizeFlags) run(
 		return fmt.Errorf("the records are written, but not the report: %w", err)
 	}
 	if !seeded && f.keyFile == "" {
-		fmt.Fprintln(std.Err, "the noise had a fresh key, which is forgotten: "+
-			"a second run is a second release, and their ε add (--key-file keeps one)")
+		cli.Say(std.Err, "The noise had a fresh key, which is forgotten. A second run is a second "+
+			"release, and what both reveal adds up (--key-file keeps a key).")
 	}
 	summary := run.Summary(reader.Skips())
+	files.Wrote(std.Err, f.out,
+		cli.Quantity(summary.Releases+summary.Repeats+summary.Predictions, "record"))
 	summary.Print(std.Err, reader.Skips())
 	warnOfADay(settings, f.settings.Path != "", std.Err)
 	if b := settings.Release.Budget; b.Epsilon > 0 || b.Lifetime > 0 {
-		fmt.Fprintln(
-			std.Err,
-			"WARNING: the budget holds within this run, where every user starts at 0: files "+
-				"of one period belong into one run. A service with the same key and users "+
-				"does not know of it, and their ε add.",
-		)
+		cli.Say(std.Err, "WARNING: the budget holds within this run, where every user starts at "+
+			"0. Put all files of one period into one run.")
 	}
-	return f.writeReport(summary)
+	return f.writeReport(summary, std.Err)
 }
 
 // read reads the settings of the config and of the flags, and the models. It warns of what has no
@@ -232,11 +229,11 @@ func warnOfADay(s sanitize.Settings, configured bool, log io.Writer) {
 	if most := engine.MostEpsilonDay(s.Release, s.Model.Step); most > mechanism.HighEpsilonDay {
 		text, _ := engine.BudgetAdvice(s.Release, s.Model.Step)
 		if !configured { // no key of a config means anything to the user
-			text = fmt.Sprintf("Σε is at most %s for each user and day; above %d a day it hardly "+
-				"protects where somebody was over a day: choose a longer --interval or a smaller "+
-				"--epsilon", engine.Grouped(most), mechanism.HighEpsilonDay)
+			text = fmt.Sprintf("a user's releases of a day add up to at most ε = %s. More than %d "+
+				"a day hardly protects where somebody was that day: choose a longer --interval or "+
+				"a smaller --epsilon", engine.Grouped(most), mechanism.HighEpsilonDay)
 		}
-		fmt.Fprintf(log, "WARNING: %s.\n", text)
+		cli.Say(log, "WARNING: %s.", text)
 	}
 }
 
@@ -249,7 +246,7 @@ as "seeded, not private". For places of people use --key-file, or neither.
 `)
 }
 
-func (f *sanitizeFlags) writeReport(s sanitize.Summary) error {
+func (f *sanitizeFlags) writeReport(s sanitize.Summary, log io.Writer) error {
 	if f.report == "" {
 		return nil
 	}
@@ -261,5 +258,6 @@ func (f *sanitizeFlags) writeReport(s sanitize.Summary) error {
 		return fmt.Errorf("the records are written, but not the report: %w",
 			files.Unwritten(f.report, err))
 	}
+	files.Wrote(log, f.report, "the report")
 	return nil
 }

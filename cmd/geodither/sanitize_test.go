@@ -339,14 +339,14 @@ func TestSanitizeWarnsOfADay(t *testing.T) {
 			"sanitize", "--in", traces, "--model", model, "--epsilon", "4", "--interval", interval,
 		}
 	}
-	const high = "WARNING: Σε is at most 580 for each user and day"
+	const high = "WARNING: a user's releases of a day add up to at most ε = 580."
 	if said := succeed(t, args("10m")...).err; strings.Count(said, high) != 1 ||
-		!strings.Contains(said, "above 20 a day it hardly protects") ||
-		!strings.Contains(said, "all releases of a user add up to Σε = ") ||
+		!strings.Contains(said, "More than 20 a") ||
+		!strings.Contains(said, "A user's releases add up to ") ||
 		!strings.Contains(said, "--interval") || strings.Contains(said, "release.") {
 		t.Errorf("at 580 a day it says: %s", said)
 	}
-	if said := succeed(t, args("6h")...).err; strings.Contains(said, "WARNING") {
+	if said := succeed(t, args("6h")...).err; strings.Contains(said, "releases of a day") {
 		t.Errorf("at 20 a day it says: %s", said)
 	}
 }
@@ -422,7 +422,7 @@ func TestSanitizeReport(t *testing.T) {
 		t.Errorf("nothing was measured: %+v", report)
 	}
 	for _, word := range []string{
-		"1 late", "1 outside the map", "1 line skipped", "traces.csv:", "estimate", "blind",
+		"1 late", "1 outside the map", "1 line skipped", "traces.csv:", "estimate", "model alone",
 	} {
 		if !strings.Contains(r.err, word) {
 			t.Errorf("the summary does not say %q:\n%s", word, r.err)

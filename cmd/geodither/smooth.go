@@ -108,6 +108,7 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 	if err := out.Close(); err != nil {
 		return err
 	}
+	files.Wrote(std.Err, f.out, cli.Quantity(s.counts.Records, "record"))
 	s.print(std.Err, options)
 	return nil
 }

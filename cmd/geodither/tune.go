@@ -44,13 +44,13 @@ func newTune(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune [-c FILE] PATH... --box BOX --out FOLDER",
 		Short: "Choose a plan of a day's releases for your traces, and write a config",
-		Long: `Get a config for your traces. For Σε = 5, 10, 20, 40 and 80 a day this looks for the best plan:
-how many releases of which ε, how often, with which cells, and with or without a calendar in the
-model. Σε a day bounds what a user's releases of any 24 hours add up to: the config's budget. The
-plan is chosen by one of
+		Long: `Get a config for your traces. A release has a price, ε: how much it can reveal. A user's releases
+of any 24 hours add up to at most a limit, the config's budget. For limits of 5, 10, 20, 40 and 80
+this looks for the best plan: how many releases of which ε, how often, with which cells, and with
+a calendar or without. The plan is chosen by one of
 
-  --target-radius 500m   the least Σε of 5 to 80 a day with half of the estimates within 500 m
-  --target-epsilon 20    the least error with a Σε of at most 20 in any 24 hours
+  --target-radius 500m   the least limit of 5 to 80 with half of the estimates within 500 m
+  --target-epsilon 20    the least error with a limit of at most 20
 
 Errors are measured over whole days, on users whom the model was not trained on, beside the best
 estimate of the model alone. The chosen plan is measured again on a fifth of the users, who had no
@@ -255,27 +255,28 @@ var errNoChoice = errors.New(
 // deliver writes the folder and prints what was found. The config is written last: where it is, all
 // else is.
 func deliver(ctx context.Context, r *tune.Result, folder string, std cli.Streams) error {
-	fmt.Fprintln(std.Out, "The best plan for each Σε a day, with errors while somebody reports:")
+	cli.Say(std.Out, "A release has a price, ε: how much it can reveal. For each limit of a "+
+		"user's sum a day, this is the best plan, with errors while somebody reports:")
 	if err := r.Frontier().Text(std.Out); err != nil {
 		return err
 	}
 	if err := r.Report().Write(folder, func() error { return ctx.Err() }); err != nil {
 		return files.Unwritten(folder, err)
 	}
-	fmt.Fprintf(std.Out, "\nwrote %s\n", filepath.Join(folder, "report.md"))
-	if r.Promise != nil {
+	fmt.Fprintln(std.Out)
+	if r.Promise == nil {
+		fmt.Fprintf(std.Out, "wrote %s\n", filepath.Join(folder, "report.md"))
+	} else {
 		if err := writeTuned(ctx, r, folder); err != nil {
 			return err
 		}
 		path := filepath.Join(folder, tunedConfig)
-		fmt.Fprintf(std.Out, "wrote %s with %s and %s (keep it secret)\n"+
+		fmt.Fprintf(std.Out, "wrote %s, with report.md, %s and %s (keep it secret)\n"+
 			"next: enter your brokers, group and topics, then run\n  geodither doctor -c %s\n\n",
 			path, tunedModel, tunedKey, path)
 	}
 	for _, paragraph := range r.Verdict() {
-		for _, line := range cli.Wrap(paragraph, cli.Columns) {
-			fmt.Fprintln(std.Out, line)
-		}
+		cli.Say(std.Out, "%s", paragraph)
 	}
 	if r.Promise == nil && (r.Options.TargetKM > 0 || r.Options.TargetEpsilonDay > 0) {
 		return errNoChoice

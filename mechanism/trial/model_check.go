@@ -70,7 +70,7 @@ func FewUsers(m *mobility.Model) string {
 	if p.Privacy != nil || users <= 0 || users >= minUsers {
 		return ""
 	}
-	return fmt.Sprintf("it was learned from %s: it tells about them; train on more, or with "+
+	return fmt.Sprintf("it was learned from %s and tells about them: train on more, or with "+
 		"--dp-epsilon", plural(users, "user", "users"))
 }
 

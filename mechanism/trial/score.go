@@ -161,12 +161,13 @@ func LittleGain(estimate, blind float64) string {
 	case blind <= 0 || gain >= LeastGain:
 		return ""
 	case gain < .005:
-		return "the records are no nearer to the truth than a guess without any; to err less: " +
-			"fewer and larger releases, or more of them, at the price of a larger Σε"
+		return "the records are no nearer to the truth than the model alone, which costs " +
+			"nothing. Do not publish them. Fewer and larger releases err less, and so does more " +
+			"ε a day"
 	}
-	return fmt.Sprintf("the records are only %.0f %% nearer to the truth than a guess without "+
-		"any; to err less: fewer and larger releases, more of them, at the price of a larger Σε, "+
-		"or the fleet's counts alone", 100*gain)
+	return fmt.Sprintf("the records are only %.0f %% nearer to the truth than the model alone, "+
+		"which costs nothing. Fewer and larger releases err less, and so does more ε a day. "+
+		"Counts of the fleet may serve better", 100*gain)
 }
 
 // Share returns part / whole, and 0 of nothing.

@@ -61,7 +61,7 @@ func (d *examination) account(ctx context.Context) {
 			"all instances, delete the topic and write it back from intact state folders: "+
 			"\"geodither state rebuild-changelog\"", account.CutChangelog)
 	case !d.processed(ctx):
-		d.add(OK, "nothing processed yet by group %s", d.o.Group)
+		d.add(OK, "group %s has processed nothing yet", d.o.Group)
 	default:
 		d.add(OK, "the changelog has states wherever group %s has processed "+
 			"anything", d.o.Group)

@@ -281,7 +281,7 @@ func (d *examination) firstRecords(ctx context.Context) {
 		d.add(Failure, "%w", err)
 		return
 	}
-	d.add(OK, "a start would not stop at the records with which it begins")
+	d.add(OK, "run can process the records with which it would start")
 }
 
 // readers names what no check can see.

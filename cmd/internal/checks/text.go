@@ -49,9 +49,9 @@ func (d *examination) settings(context.Context) {
 func (d *examination) nights(context.Context) {
 	r := d.o.Release
 	if r.Budget.Lifetime == 0 && engine.NightsOpen(r.Hours) {
-		d.add(Warning, "releases are drawn at night, and release.budget has no lifetime: nights "+
-			"add up and tell where somebody lives. Leave 21:00 to 06:00 out of release.hours, or "+
-			"set a lifetime")
+		d.add(Warning, "releases are drawn at night, and release.budget has no lifetime. Many "+
+			"nights together show where somebody lives: leave 21:00 to 06:00 out of "+
+			"release.hours, or set a lifetime")
 	}
 }
 

@@ -178,21 +178,21 @@ func (d *examination) retention(context.Context) {
 		if !known {
 			continue
 		}
-		detail := "forever: it has no retention.ms"
+		detail := "each record forever: it has no retention.ms"
 		if ms, err := strconv.ParseInt(settings[topics.RetentionMS], 10, 64); err == nil &&
 			ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
-			detail = fmt.Sprintf("until its retention, %v after each record",
-				time.Duration(ms)*time.Millisecond)
+			kept := time.Duration(ms) * time.Millisecond
+			detail = fmt.Sprintf("each record for %.4g h", kept.Hours())
 		}
 		if settings[cleanupPolicy] == "compact" {
-			detail = "compacted, forever, unless a tombstone is written"
+			detail = "the last record of each key forever, unless a tombstone is written"
 		}
 		limit, err := strconv.ParseInt(settings[topics.RetentionBytes], 10, 64)
 		if err == nil && limit >= 0 && settings[cleanupPolicy] != "compact" {
 			detail += fmt.Sprintf(", and no more than %d bytes a partition (retention.bytes)",
 				limit)
 		}
-		d.add(OK, "%s: %s", name, detail)
+		d.add(OK, "%s keeps %s", name, detail)
 	}
 }
 
@@ -205,16 +205,15 @@ func (d *examination) timestamps(context.Context) {
 		d.add(Failure, "%w", ProducersTimes(d.o.Cluster))
 	case d.job == windows, d.starts():
 	case clock == topics.LogAppendTime:
-		d.add(OK, "%s has those of the broker's clock (%s): max_ahead compares the time of a fix "+
-			"with when its record arrived", raw, topics.TimestampType)
+		d.add(OK, "the broker's clock sets the times of records in %s (%s): max_ahead compares a "+
+			"fix with when its record arrived", raw, topics.TimestampType)
 	case clock == "CreateTime" && d.o.Release.Budget.WindowSteps > 0:
-		d.add(Warning, "%s has those that producers set (%s). The budget counts event time, so a "+
-			"fast clock spends several days' budgets in one. Set %[2]s to LogAppendTime", raw,
-			topics.TimestampType)
+		d.add(Warning, "producers set the times of records in %s (%s). The budget counts event "+
+			"time, so a fast clock spends several days' budgets in one. Set %[2]s to "+
+			"LogAppendTime", raw, topics.TimestampType)
 	case clock == "CreateTime":
-		d.add(OK, "%s has those that producers set (%s): max_ahead compares the time of a fix "+
-			"with that of its record, and finds nothing where producers copy the one to the other",
-			raw, topics.TimestampType)
+		d.add(OK, "producers set the times of records in %s (%s): max_ahead finds no fix from the "+
+			"future where they copy its time to the record", raw, topics.TimestampType)
 	default:
 		d.skip("the brokers do not report "+topics.TimestampType, "timestamps")
 	}

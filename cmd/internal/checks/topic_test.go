@@ -40,12 +40,12 @@ func TestDoctorTimes(t *testing.T) {
 	}
 	said := atwork.Details(found, checks.OK)
 	for _, want := range []string{
-		"retention: times.raw: until its retention, 1h0m0s after each record, and no more than " +
+		"retention: times.raw keeps each record for 1 h, and no more than " +
 			"4096 bytes a partition",
-		"retention: times.out: forever",
-		"retention: times.log: compacted, forever",
-		"retention: times.dead: until its retention, 1h0m0s",
-		"timestamps: times.raw has those of the broker's clock",
+		"retention: times.out keeps each record forever",
+		"retention: times.log keeps the last record of each key forever",
+		"retention: times.dead keeps each record for 1 h",
+		"timestamps: the broker's clock sets the times of records in times.raw",
 		"transactions: transaction.timeout is 15s; the brokers allow 15m0s",
 	} {
 		if !strings.Contains(said, want) {
@@ -57,7 +57,7 @@ func TestDoctorTimes(t *testing.T) {
 		t.Errorf("unchecked: %s", said)
 	}
 	if said := atwork.Details(service.Examine(t.Context(), atwork.Options(w, "other"), nil, nil),
-		checks.OK); !strings.Contains(said, "has those that producers set") {
+		checks.OK); !strings.Contains(said, "producers set the times of records in") {
 		t.Errorf("CreateTime: %s", said)
 	}
 	budget := atwork.Options(w, "other")

@@ -90,7 +90,7 @@ func (p *Progress) Show(items int64) {
 	}
 	elapsed := p.now().Sub(p.began)
 	rate := float64(items) / max(elapsed.Seconds(), 1e-3)
-	p.line(fmt.Sprintf("%d fixes, %.0f/s, %s", items, rate, elapsed.Round(time.Second)))
+	p.line(fmt.Sprintf("%d records, %.0f/s, %s", items, rate, elapsed.Round(time.Second)))
 }
 
 // Count prints, at most four times a second, how many units of the total are done; without a

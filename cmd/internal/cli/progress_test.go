@@ -58,7 +58,7 @@ func TestProgress(t *testing.T) {
 	p.Phase("", func() (done, total int64) { return 7, 0 }) // a pipe: no end is known
 	*clock = clock.Add(4 * time.Second)
 	p.Show(2000)
-	if got, want := last(out), "2000 fixes, 500/s, 4s"; got != want {
+	if got, want := last(out), "2000 records, 500/s, 4s"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	p.Done()

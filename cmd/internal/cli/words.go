@@ -2,11 +2,19 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
+
+// Sentence returns a text with a capital letter at its start.
+func Sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
 
 // Quantity returns a number of things in words, such as "1 fix" and "2 fixes".
 func Quantity(n int64, noun string) string {
@@ -78,6 +86,11 @@ func Duration(d time.Duration) string {
 
 // Columns is the number of columns that every terminal has.
 const Columns = 79
+
+// Say prints a paragraph in lines that every terminal has.
+func Say(out io.Writer, format string, args ...any) {
+	fmt.Fprintln(out, strings.Join(Wrap(fmt.Sprintf(format, args...), Columns), "\n"))
+}
 
 // Wrap breaks a text into lines of at most so many characters.
 func Wrap(text string, width int) (lines []string) {

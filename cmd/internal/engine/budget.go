@@ -47,24 +47,24 @@ func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 // it promises nothing about a day.
 func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bool) {
 	most := MostEpsilonDay(o, step)
-	spend := fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
+	spend := fmt.Sprintf("a user's releases of a day add up to at most ε = %s", Grouped(most))
 	short := budgetShort(o, step)
 	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
 	if unlimited {
-		spend += ", and release.budget is none: it grows for as long as a user reports"
+		spend += ". release.budget is none: the sum grows as long as a user reports"
 	}
 	if most > mechanism.HighEpsilonDay {
 		budget := "lower release.budget"
 		if unlimited {
 			budget = "set release.budget"
 		}
-		spend += fmt.Sprintf("; above %d a day it hardly protects where somebody was over a day: "+
+		spend += fmt.Sprintf(". More than %d a day hardly protects where somebody was that day: "+
 			"choose a longer interval or a smaller epsilon, or %s",
 			mechanism.HighEpsilonDay, budget)
 	}
 	if o.Epsilon > mechanism.HighEpsilonDay {
-		spend += fmt.Sprintf("; one release of ε = %s is above that alone: it protects little "+
-			"more than a release without noise", Grouped(o.Epsilon))
+		spend += fmt.Sprintf(". One release of ε = %s is more than that: it protects hardly "+
+			"better than a release without noise", Grouped(o.Epsilon))
 	}
 	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
 }
@@ -81,9 +81,9 @@ func budgetShort(o mechanism.Options, step time.Duration) string {
 	if lasts >= needed {
 		return ""
 	}
-	return fmt.Sprintf("; users who report for longer than %.2g h in %.4g h%s spend their budget "+
-		"and get no release after that; if yours do, choose a longer interval or a smaller "+
-		"epsilon", lasts.Hours(), window.Hours(), within)
+	return fmt.Sprintf(". Users who report for longer than %.2g h in %.4g h%s spend their budget "+
+		"and then get no release. If yours do, choose a longer interval or a smaller epsilon",
+		lasts.Hours(), window.Hours(), within)
 }
 
 // budgetLasts returns in how many steps a user who reports in each of them spends the budget of a

@@ -21,9 +21,12 @@ func ErrorsOf(d trial.Losses) Errors {
 
 // Line returns a row of a table of distances, below [ErrorsHead].
 func (e Errors) Line(name string) string {
-	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean),
+	return fmt.Sprintf("  %-11s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean),
 		cli.Metres(e.Median))
 }
 
+// ModelAlone names the row of the best guess that sees no release.
+const ModelAlone = "model alone"
+
 // ErrorsHead is the first line of a table of distances.
-const ErrorsHead = "  distance         rms       mean     median\n"
+const ErrorsHead = "  distance           rms       mean     median\n"

@@ -141,15 +141,15 @@ func TestWindow(t *testing.T) {
 	}
 	if by, _ := s.Judged(); by != s.EstimateLasting ||
 		!strings.Contains(text, s.EstimateLasting.Line("estimate")) ||
-		!strings.Contains(text, s.BlindLasting.Line("blind")) ||
+		!strings.Contains(text, s.BlindLasting.Line(ModelAlone)) ||
 		!strings.Contains(text, s.EstimateSpent.Line("spent")) {
 		t.Errorf("a budget that lasts two hours is judged by %+v", by)
 	}
 	s.LastsSeconds = 59 * 60
 	said := s.Verdict()
 	if by, blind := s.Judged(); by != s.Estimate || blind != s.Blind ||
-		!strings.Contains(said, "estimate off by "+cli.Metres(by.Mean)+" on average") ||
-		!strings.Contains(said, "(blind) by "+cli.Metres(blind.Mean)+" on average") {
+		!strings.Contains(said, "estimate is off by "+cli.Metres(by.Mean)+" on average") ||
+		!strings.Contains(said, "the model alone by "+cli.Metres(blind.Mean)+" on average") {
 		t.Errorf("a budget that lasts less than an hour is judged by %+v: %s", by, said)
 	}
 	release.Budget = mechanism.Budget{}
@@ -265,7 +265,7 @@ func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	v.Add("u", 0, 1, law.Metric{Within200M: 3, Within1KM: 3, Across: 3, WidthKM: 4})
 	text = v.Summary(law.Codebook).Text("these releases")
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
-		!strings.Contains(text, "none at all where both places vote for the same code point") {
+		!strings.Contains(text, "or not at all if both vote for the same code point") {
 		t.Errorf("%q does not say what holds for the codebook", text)
 	}
 }
@@ -292,11 +292,10 @@ func TestHourOfNeighbours(t *testing.T) {
 		t.Errorf("a share of %v, want %v", s.NearShare, want)
 	}
 	for name, words := range map[string]string{
-		law.Codebook: "neighbouring cells a release tells 40 % of the pairs apart (mean over " +
-			"these releases; pairs weighted by where the user may be); in the median hour before " +
-			"such a " +
-			"release this mean adds up to ε = 30, in the worst hour to 30",
-		law.Lattice: "neighbouring cells a release uses at most 40 % of its ε on average",
+		law.Codebook: "A release tells 40 % of the pairs of neighbouring cells apart (mean over " +
+			"these releases; a pair counts by how likely the user is there). Over an hour, the ε " +
+			"between two neighbouring cells adds up to 30 on average over pairs (worst hour: 30)",
+		law.Lattice: "A release uses at most 40 % of its ε between two neighbouring cells",
 	} {
 		if text := v.Summary(name).Text("these releases"); !strings.Contains(text, words) {
 			t.Errorf("%s: %q lacks %q", name, text, words)
@@ -320,7 +319,7 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	x := expected(t, o, Options{Tracks: 10, Steps: 20, Seed: 7})
 	text := x.Summary().String()
 	for _, words := range []string{
-		"expected error with codebook", "cells are possible on average",
+		"Expected error with codebook", "cells are possible on average",
 		"vote for the same code point",
 	} {
 		if !strings.Contains(text, words) {

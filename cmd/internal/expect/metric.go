@@ -2,8 +2,11 @@ package expect
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -114,41 +117,50 @@ func factorsOf(all []float64) Factors {
 	return Factors{Largest: sorted[len(sorted)-1], Median: sorted[(len(sorted)-1)/2]}
 }
 
-// String prints the median, and the largest in brackets.
-func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f.Largest) }
-
-// Text returns two lines for a person. Each factor is of the median release, with the worst
-// release's in brackets. of says which releases they were, such as "the simulated releases".
-func (m MetricSummary) Text(of string) string {
-	where, limits := "the map", ""
-	if m.mechanism == law.Codebook {
-		limits = fmt.Sprintf("%v at any distance, or none at all where both places vote for the "+
-			"same code point", m.Farthest)
-	} else {
-		where = "its location set"
-		limits = fmt.Sprintf("%v within 200 m, %v within 1 km, %v across the set; up to e^ε for "+
-			"places outside it", m.Within200M, m.Within1KM, m.Farthest)
+// factor prints a factor without an exponent.
+func factor(x float64) string {
+	if x >= 1000 {
+		return engine.Grouped(math.Ceil(x))
 	}
-	return fmt.Sprintf("one release changes the odds between two places of %s at most by this "+
-		"factor, median (worst): %s", where, limits) + m.neighbours(of)
+	return fmt.Sprintf("%.3g", x)
 }
 
-// neighbours is the line of neighbouring cells, "" without one.
+// Text returns a few sentences for a person. of says which releases they are about, such as "the
+// simulated releases".
+func (m MetricSummary) Text(of string) string {
+	text := fmt.Sprintf("One release changes the odds between two places of the map by a factor "+
+		"of at most %s, or not at all if both vote for the same code point.",
+		factor(m.Farthest.Largest))
+	if m.mechanism != law.Codebook {
+		of := func(f Factors) string {
+			return fmt.Sprintf("%s (worst release: %s)", factor(f.Median), factor(f.Largest))
+		}
+		text = fmt.Sprintf("One release changes the odds between two places of its location set "+
+			"by a factor of at most %s within 200 m, %s within 1 km and %s across the set; with a "+
+			"place outside the set, by at most e^ε.", of(m.Within200M), of(m.Within1KM),
+			of(m.Farthest))
+	}
+	return text + m.neighbours(of)
+}
+
+// neighbours are the sentences about neighbouring cells, "" without any.
 func (m MetricSummary) neighbours(of string) string {
 	if m.NearShare == 0 {
 		return ""
 	}
 	share, atMost := 100*m.NearShare, "at most "
-	text := fmt.Sprintf("uses at most %.0f %% of its ε on average", share)
+	text := fmt.Sprintf(" A release uses at most %.0f %% of its ε between two neighbouring cells",
+		share)
 	if m.mechanism == law.Codebook {
-		atMost, text = "", fmt.Sprintf("tells %.0f %% of the pairs apart", share)
+		atMost = ""
+		text = fmt.Sprintf(" A release tells %.0f %% of the pairs of neighbouring cells apart",
+			share)
 	}
-	text = fmt.Sprintf("\n  between two neighbouring cells a release %s (mean over %s; pairs "+
-		"weighted by where the user may be)", text, of)
+	text += fmt.Sprintf(" (mean over %s; a pair counts by how likely the user is there).", of)
 	if h := m.NearEpsilonHour; h.Largest > 0 {
-		text += fmt.Sprintf("; in the median hour before such a release this mean adds up "+
-			"to %sε = %.3g, in the worst hour to %.3g, and for some pairs to all of Σε", atMost,
-			h.Median, h.Largest)
+		text += fmt.Sprintf(" Over an hour, the ε between two neighbouring cells adds up to "+
+			"%s%.3g on average over pairs (worst hour: %.3g), and for some pairs to the ε of all "+
+			"releases.", atMost, h.Median, h.Largest)
 	}
 	return text
 }
@@ -158,8 +170,8 @@ func (m MetricSummary) neighbours(of string) string {
 // prior.
 func SetLine(mechanism string, mean, drift float64) string {
 	if mechanism == law.Codebook {
-		return fmt.Sprintf("before a release %.1f cells are possible on average", mean)
+		return fmt.Sprintf("before a release, %s cells are possible on average", cli.Sum(mean))
 	}
-	return fmt.Sprintf("|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases",
-		mean, 100*drift)
+	return fmt.Sprintf("the location set has %s cells on average, and lacks the true cell in "+
+		"%.2f %% of releases", cli.Sum(mean), 100*drift)
 }

@@ -307,7 +307,7 @@ func printTable(b *strings.Builder, t *report.Table) {
 // gapLines are the lines of "model inspect" on the law of gaps.
 func gapLines(rows []Gap) string {
 	if len(rows) == 0 {
-		return "gaps         none learned: a gap of so many steps is as many moves\n"
+		return "gaps         none learned: a gap of n steps counts as n moves\n"
 	}
 	var b strings.Builder
 	for i, g := range rows {

@@ -79,7 +79,7 @@ func (x *Expectation) Summary() Summary {
 // String returns a few lines for a person, with LittleGain as the last one.
 func (s Summary) String() string {
 	if text := s.LittleGain(); text != "" {
-		return s.Figures() + "  " + text + "\n"
+		return s.Figures() + "  " + cli.Sentence(text) + "\n"
 	}
 	return s.Figures()
 }
@@ -91,12 +91,13 @@ func (s Summary) Figures() string {
 	if s.Mechanism != law.Codebook {
 		delta = fmt.Sprintf(", δ = %g", s.Delta)
 	}
-	fmt.Fprintf(&b, "expected error with %s, ε = %g a release%s, "+
+	fmt.Fprintf(&b, "Expected error with %s, ε = %g a release%s, "+
 		"if people move as the model says and report in each step (%s):\n",
 		s.Mechanism, s.Epsilon, delta, s.When())
 	estimate, blind := s.Judged()
 	b.WriteString(ErrorsHead)
-	b.WriteString(s.Release.Line("release") + estimate.Line("estimate") + blind.Line("blind"))
+	b.WriteString(s.Release.Line("release") + estimate.Line("estimate"))
+	b.WriteString(blind.Line(ModelAlone))
 	base := "estimate: of all reports"
 	if s.lasting() {
 		base = "estimate: while the budget lasts, as \"geodither tune\" plans"
@@ -105,16 +106,16 @@ func (s Summary) Figures() string {
 		b.WriteString(s.EstimateSpent.Line("spent"))
 		base += "; spent: while it is spent"
 	}
-	fmt.Fprintf(&b, "  (%s; blind: of the same\n  reports without any release; %d simulated "+
+	fmt.Fprintf(&b, "  (%s; model alone: of the same\n  reports without any release; %d simulated "+
 		"tracks of %v, seed %d)\n", base, s.Tracks,
-		time.Duration(s.Seconds*float64(time.Second)), s.Seed)
+		cli.Duration(time.Duration(s.Seconds*float64(time.Second))), s.Seed)
 	if s.LastsSeconds > 0 {
-		fmt.Fprintf(&b, "  %s\n", s.Verdict())
+		fmt.Fprintf(&b, "  %s.\n", cli.Sentence(s.Verdict()))
 	}
-	fmt.Fprintf(&b, "  a release in %s %% of the steps costs a user about Σε = %s an hour, and at "+
-		"most %s in 24 hours\n", percent(s.Released), cli.Sum(s.EpsilonHour),
+	fmt.Fprintf(&b, "  %s %% of the steps have a release. A user's releases add up to about ε = "+
+		"%s an hour, and to at most %s in 24 hours.\n", percent(s.Released), cli.Sum(s.EpsilonHour),
 		engine.Grouped(s.EpsilonDay))
-	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
+	fmt.Fprintf(&b, "  %s.\n", cli.Sentence(SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)))
 	fmt.Fprintf(&b, "  %s\n", s.Metric.Text("the simulated releases"))
 	return b.String()
 }
@@ -163,18 +164,19 @@ func (s Summary) Verdict() string {
 			cli.Metres(e.Median))
 	}
 	estimate, blind := s.Judged()
-	text := fmt.Sprintf("estimate off by %s; without any release (blind) by %s", off(estimate),
+	text := fmt.Sprintf("the estimate is off by %s; the model alone by %s", off(estimate),
 		off(blind))
 	if s.LastsSeconds == 0 {
 		return text + "; " + s.When()
 	}
-	which := "over all reports, since the budget lasts for about %s of them, %s; %s; %s"
+	which := "the budget lasts for about %s of reports only; over all reports %s; %s; %s"
 	if s.lasting() {
 		which = "while the budget lasts, about %s of reports from the start, %s; %s; %s"
 	}
 	after := "while it is spent, nothing is published"
 	if s.EstimateSpent != (Errors{}) {
-		after = "while it is spent, by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
+		after = "while it is spent, the estimate is off by " +
+			cli.Metres(s.EstimateSpent.Mean) + " on average"
 	}
 	lasts := time.Duration(s.LastsSeconds * float64(time.Second)).Round(time.Minute)
 	return fmt.Sprintf(which, cli.Duration(max(lasts, time.Minute)), text, after, s.When())

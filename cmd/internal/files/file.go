@@ -59,6 +59,13 @@ func (f *File) Close() error {
 	return nil
 }
 
+// Wrote says on a log what a command has written to a file, or nothing of standard output.
+func Wrote(log io.Writer, path, what string) {
+	if path != "-" {
+		fmt.Fprintf(log, "wrote %s to %s\n", what, path)
+	}
+}
+
 // Restrict leaves a file that is not complete yet to its owner. Standard output, a device or a
 // pipe stays as it is.
 func (f *File) Restrict() error {

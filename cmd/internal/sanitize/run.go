@@ -49,8 +49,7 @@ type Run struct {
 // Settings are how a run releases: as a service with the same settings does.
 type Settings struct {
 	engine.Settings
-	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
-	// without any release.
+	// Brief leaves out of the summary what costs time and is for a report alone: see LookBack.
 	Brief bool
 }
 
@@ -190,8 +189,8 @@ func (r *Run) addJob(j *job) error {
 		r.metrics.Release.Add(j.errors.release)
 	}
 	r.metrics.Estimate.Add(j.errors.estimate)
+	r.metrics.Blind.Add(j.errors.blindMean, j.errors.blindMedian)
 	if !r.settings.Brief {
-		r.metrics.Blind.Add(j.errors.blindMean, j.errors.blindMedian)
 		r.keep(j)
 	}
 	return r.out.Write(j.record)
@@ -219,9 +218,9 @@ type errorsKM struct{ release, estimate, blindMean, blindMedian float64 }
 // worker does jobs on one core.
 type worker struct {
 	engine  *engine.Engine
-	blind   *engine.Blind // nil: not asked for
-	partial bool          // the key lacks days
-	before  []byte        // a user's state before the last step, if it does
+	blind   *engine.Blind
+	partial bool   // the key lacks days
+	before  []byte // a user's state before the last step, if it does
 }
 
 func newWorker(s Settings) (*worker, error) {
@@ -233,14 +232,11 @@ func newWorker(s Settings) (*worker, error) {
 	if !(law.Options{Name: releases.Options().Mechanism}).Exact() {
 		releases.Note(schemas.Unproved)
 	}
-	w := &worker{engine: releases, partial: s.Key.FirstDay() > 0}
-	if s.Brief {
-		return w, nil
-	}
-	if w.blind, err = engine.NewBlind(s.Model, s.Later, s.Release); err != nil {
+	blind, err := engine.NewBlind(s.Model, s.Later, s.Release)
+	if err != nil {
 		return nil, err
 	}
-	return w, nil
+	return &worker{engine: releases, blind: blind, partial: s.Key.FirstDay() > 0}, nil
 }
 
 // do does a job, unless an earlier one of the user has ended the run.
@@ -281,7 +277,7 @@ func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind mechanism.Be
 		err = errors.Join(u.state.DecodeBinary(w.before),
 			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
 	}
-	if err != nil || w.blind == nil || out.Kind == mechanism.Late {
+	if err != nil || out.Kind == mechanism.Late {
 		return out, blind, err
 	}
 	blind, err = w.blind.Continue(j.Fix, &u.blind)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -53,8 +54,6 @@ type Summary struct {
 	Delta        float64  `json:"delta"`
 	ModelID      string   `json:"model_id"`
 	LaterIDs     []string `json:"later_model_ids,omitempty"`
-
-	brief bool // see Settings.Brief
 }
 
 // Summary sums the run up, with what the reader has skipped.
@@ -74,7 +73,6 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta,
 		ModelID: r.settings.Model.ID(),
 		Past:    r.past,
-		brief:   r.settings.Brief,
 	}
 	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
@@ -93,43 +91,38 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 
 // Print prints the summary for a person.
 func (s Summary) Print(out io.Writer, skips *traces.Skips) {
-	fmt.Fprintf(out, "%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d "+
-		"predictions; %d late, %d outside the map\n",
-		s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
+	fmt.Fprintf(out, "%d fixes of %d users: %d releases, %d repeats, %d predictions.\n"+
+		"%d late, %d outside the map.\n", s.Fixes, s.Users, s.Releases, s.Repeats, s.Predictions,
+		s.Late, s.OutsideMap)
 	s.printRefused(out)
 	if s.Skipped+s.Suppressed > 0 {
-		fmt.Fprintf(out, "without a record, as the settings have it: "+
-			"%d skipped, %d suppressed (budget spent)\n",
-			s.Skipped, s.Suppressed)
+		cli.Say(out, "Without a record, as the settings have it: %d skipped, %d suppressed "+
+			"(budget spent).", s.Skipped, s.Suppressed)
 	}
 	if s.Releases > 0 {
-		fmt.Fprintf(out, "all releases of a user add up to Σε = %s on average, and to %s for the "+
-			"user with the most\n%s\n",
-			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax),
-			s.Metric.Text("these releases"))
-		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
-			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
+		cli.Say(out, "Each release has a price, ε = %g. A user's releases add up to %s on "+
+			"average, and to %s for the user with the most.", s.Epsilon,
+			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax))
+		cli.Say(out, "%s", s.Metric.Text("these releases"))
+		set := expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio)
+		cli.Say(out, "%s.", cli.Sentence(set))
 	}
 	measured := s.Releases + s.Repeats
 	if measured+s.Predictions > 0 { // an error of no record is not 0 m
-		fmt.Fprint(out, expect.ErrorsHead,
-			s.Release.Line("release"), s.Estimate.Line("estimate"))
+		fmt.Fprint(out, expect.ErrorsHead, s.Release.Line("release"), s.Estimate.Line("estimate"))
 		if s.Past != nil {
 			fmt.Fprint(out, s.Interval.Line("smoothed"), s.All.Line("with all"))
 		}
-		others := "estimate"
-		if !s.brief {
-			fmt.Fprint(out, s.Blind.Line("blind"))
-			others = "the others"
-		}
-		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a "+
-			"record)\n", measured, others, measured+s.Predictions)
+		fmt.Fprint(out, s.Blind.Line(expect.ModelAlone))
+		cli.Say(out, "A release is the noisy place itself: %d fixes have one. The other rows are "+
+			"of all %d fixes with a record. The estimate follows from all releases so far, and "+
+			"the model alone sees none.", measured, measured+s.Predictions)
 		if s.Past != nil {
 			s.printPast(out)
 		}
 	}
 	if text := trial.LittleGain(s.Estimate.Mean, s.Blind.Mean); text != "" {
-		fmt.Fprintln(out, "warning: "+text)
+		cli.Say(out, "WARNING: %s.", text)
 	}
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)
@@ -138,13 +131,12 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 
 // printPast prints what the records show of the past, below the table of errors.
 func (p *Past) printPast(out io.Writer) {
-	fmt.Fprintf(out, "  (smoothed: what the same records show of a fix %s later; with all: when "+
-		"all of them are\n  there; \"geodither smooth\" computes it, and so can an attacker",
-		p.lag)
+	cli.Say(out, "Smoothed is what the same records show of a fix %s later, and with all what "+
+		"they show when all of them are there. \"geodither smooth\" computes it, and so can "+
+		"an attacker.", p.lag)
 	if p.Unsmoothed > 0 {
-		fmt.Fprintf(out, "; %d records cannot be followed", p.Unsmoothed)
+		cli.Say(out, "%d records cannot be followed.", p.Unsmoothed)
 	}
-	fmt.Fprintf(out, ")\n")
 }
 
 // printRefused says what was left out as the service would leave it out, and guesses why.
@@ -156,17 +148,17 @@ func (s *Summary) printRefused(out io.Writer) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(out, "left out, as the service refuses them: %s\n", strings.Join(parts, ", "))
+		cli.Say(out, "Left out, as the service refuses them: %s.", strings.Join(parts, ", "))
 	}
 	if s.Refused[schemas.ReasonOutsideMap] > 0 {
-		fmt.Fprintln(out, "with \"input: {outside: clamp}\" in a config, -c FILE, a fix outside "+
-			"the map counts as in its nearest cell")
+		cli.Say(out, "A config (-c) with \"input: {outside: clamp}\" takes a fix outside the map "+
+			"as in its nearest cell.")
 	}
 	if s.Refused[schemas.ReasonKeyDestroyed] > 0 {
-		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): "+
-			"was it advanced, or is it the wrong file?")
+		cli.Say(out, "The key file has no noise for the days of these fixes (key_destroyed). Was "+
+			"it advanced, or is it the wrong file?")
 	}
 	if 2*s.SwappedMap > s.OutsideMap {
-		fmt.Fprintln(out, engine.SwappedAdvice)
+		cli.Say(out, "%s", engine.SwappedAdvice)
 	}
 }

@@ -171,7 +171,7 @@ var cases = map[string]struct {
 	},
 	"sum above a hundred": { // what lint warns of and what the statement says is one text
 		release: "{mechanism: codebook, epsilon: 0.35, interval: 4m, budget: none}",
-		says:    []string{"at most 126.35, which is high", "Σε is at most 126.35 for"},
+		says:    []string{"at most 126.35, which is high", "add up to at most ε = 126.35."},
 	},
 	"private model": {
 		release: plainRelease,

@@ -17,9 +17,11 @@ import (
 
 // Frontier has a row for the model alone, and one for each plan, to read.
 func (r *Result) Frontier() *report.Table {
-	t := &report.Table{Columns: []string{"Σε", "releases", "median", "mean", "gain", "good for"}}
+	t := &report.Table{Columns: []string{
+		"ε a day", "releases × ε", "median", "mean", "gain", "good for",
+	}}
 	t.Add("0", "the model alone", length(r.Plans[0].BlindKM), length(r.Plans[0].BlindMeanKM), "-",
-		"nothing of one user")
+		"the fleet alone")
 	for i := range r.Plans {
 		p := &r.Plans[i]
 		t.Add(p.DayEpsilon, p.plan(), length(p.MedianKM), length(p.MeanKM),
@@ -39,41 +41,41 @@ func (r *Result) Verdict() (lines []string) {
 		return []string{r.noChoice()}
 	}
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	say("Release with ε = %s every %s, at most %d a day (Σε = %s), with cells of %s and steps of "+
-		"%s.", report.Short(p.Epsilon), Short(p.Interval), p.ReleasesDay(),
-		report.Short(p.DayEpsilon), length(p.CellM/1000), Short(p.Step))
-	text := fmt.Sprintf("While somebody reports, half of the estimates are then within %s (%s to "+
-		"%s; %s), and within %s without any release.", length(p.MedianKM), length(p.LowKM),
+	say("The plan is a release of ε = %s every %s, at most %d a day, which add up to %s. A cell "+
+		"is %s wide, a step lasts %s.", report.Short(p.Epsilon), spoken(p.Interval),
+		p.ReleasesDay(), report.Short(p.DayEpsilon), length(p.CellM/1000), spoken(p.Step))
+	text := fmt.Sprintf("While somebody reports, half of the estimates are within %s of the truth "+
+		"(%s to %s; %s), and by the model alone within %s.", length(p.MedianKM), length(p.LowKM),
 		length(p.HighKM), users(p.Users), length(p.BlindKM))
 	if o := r.Others; o != nil {
 		text += fmt.Sprintf(" For %s outside the choice it is %s.", users(o.Users),
 			length(o.MedianKM))
 	}
 	say("%s", text)
-	switch {
-	case p.Gain() <= 0:
-		say("WARNING: it is no better than the model alone, which costs nothing: do not publish " +
-			"such records.")
-	case p.Gain() < trial.LeastGain:
-		text := "such records tell about the fleet, not about one user: publish counts instead."
-		if all := r.Users + r.Held; all < fewCounted {
-			text = fmt.Sprintf("counts of %s are mostly noise, too. Nothing here helps so small a "+
-				"fleet.", users(all))
+	if p.Gain() < trial.LeastGain {
+		worth := "hardly better than"
+		if p.Gain() <= 0 {
+			worth = "no better than"
 		}
-		say("WARNING: it is hardly worth its ε, and %s", text)
+		instead := "Publish counts instead: such records tell about the fleet, not about one user."
+		if all := r.Users + r.Held; all < fewCounted {
+			instead = fmt.Sprintf("Counts of %s are mostly noise, too: nothing here helps so "+
+				"small a fleet.", users(all))
+		}
+		say("WARNING: this is %s the model alone, which costs nothing. %s", worth, instead)
 	}
 	if p.DayEpsilon > mechanism.HighEpsilonDay {
-		say("WARNING: above Σε = %d a day it hardly protects where somebody was over a day.",
+		say("WARNING: more than ε = %d a day hardly protects where somebody was that day.",
 			mechanism.HighEpsilonDay)
 	}
-	near := "of two neighbouring cells it uses %.0f %% of ε on average"
+	near := "Between two neighbouring cells it uses %.0f %% of ε on average."
 	if p.Mechanism == law.Codebook {
-		near = "so it does with %.0f %% of neighbouring cells, and not at all with the others"
+		near = "It tells %.0f %% of neighbouring cells apart, and the others not at all."
 	}
-	say("A release tells two places apart by a factor of at most e^ε = %s; "+near+".",
+	say("One release changes the odds between two places by a factor of at most e^ε = %s. "+near,
 		report.Short(math.Exp(p.Epsilon)), 100*p.NearShare)
-	say("What is learned of a home adds up over nights: set \"release.hours\" or a lifetime " +
-		"budget. The model was learned without differential privacy.")
+	say("Many nights show where somebody lives: set \"release.hours\" or a lifetime budget. " +
+		"The model was learned without differential privacy.")
 	return lines
 }
 
@@ -82,16 +84,17 @@ func (r *Result) noChoice() string {
 	o := &r.Options
 	switch {
 	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
-		return "Name an error or a Σε a day to have a plan chosen."
+		return "Name an error (--target-radius) or a limit of ε a day (--target-epsilon) to have " +
+			"a plan chosen."
 	case o.TargetEpsilonDay > 0:
-		return fmt.Sprintf("No plan can be made for Σε = %s a day.",
+		return fmt.Sprintf("No plan can be made for ε = %s a day.",
 			report.Short(o.TargetEpsilonDay))
 	}
 	best := slices.MinFunc(r.Plans, func(a, b Outcome) int {
 		return cmp.Compare(a.MedianKM, b.MedianKM)
 	})
-	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The "+
-		"nearest is %s, at Σε = %s a day.", Axis[len(Axis)-1], length(o.TargetKM),
+	return fmt.Sprintf("No plan of at most ε = %g a day reaches a median error of %s. The "+
+		"nearest is %s, at ε = %s a day.", Axis[len(Axis)-1], length(o.TargetKM),
 		length(best.MedianKM), report.Short(best.DayEpsilon))
 }
 
@@ -102,7 +105,8 @@ func (r *Result) Report() *report.Report {
 		parts = append(parts, report.Text(line))
 	}
 	frontier := r.Frontier()
-	frontier.Caption = "The best plan for each Σε a day, with errors while somebody reports."
+	frontier.Caption = "The best plan for each limit of what a user's releases of a day add up " +
+		"to, with errors while somebody reports."
 	parts = append(parts, frontier)
 	errors := report.Table{Columns: []string{"of", "Σε", "km"}}
 	for i := range r.Plans {
@@ -161,15 +165,15 @@ func (o *Outcome) goodFor() string {
 	case o.Gain() <= 0:
 		return "nothing"
 	case o.Gain() < trial.LeastGain:
-		return "the fleet, not one user"
+		return "the fleet alone"
 	case o.MedianKM < .3:
-		return "one user's street"
+		return "a user's street"
 	case o.MedianKM < 1:
-		return "one user's neighbourhood"
+		return "a user's neighbourhood"
 	case o.MedianKM < 3:
-		return "one user's district"
+		return "a user's district"
 	}
-	return "one user's part of town"
+	return "a user's part of town"
 }
 
 // plan names a setting's releases: how many of which ε, and how often.
@@ -178,7 +182,7 @@ func (s Setting) plan() string {
 		return "1 × " + report.Short(s.Epsilon)
 	}
 	return fmt.Sprintf("%d × %s, every %s",
-		s.ReleasesDay(), report.Short(s.Epsilon), Short(s.Interval))
+		s.ReleasesDay(), report.Short(s.Epsilon), spoken(s.Interval))
 }
 
 func users(n int) string {
@@ -198,6 +202,12 @@ func Short(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// spoken is a time for a sentence: "1m" would look like a metre.
+func spoken(d time.Duration) string {
+	words := strings.NewReplacer("h", " h ", "m", " min ", "s", " s ")
+	return strings.TrimSpace(words.Replace(Short(d)))
 }
 
 // length is a distance in words, metres below a kilometre.
