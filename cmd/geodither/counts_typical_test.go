@@ -17,6 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -261,6 +262,14 @@ func TestCountsTypicalTopic(t *testing.T) {
 		"2026-10-27", "--box", countedBox); !strings.Contains(advice.err, "useful ") {
 		t.Errorf("no advice in\n%s", advice.err)
 	}
+	deleteRecords(t, broker, "raw", 1)
+	requireMessage(t, call(t, args...), cli.ExitFailed, "raw/0 has lost records, nothing says",
+		"counts-lost")
+}
+
+// deleteRecords deletes those of partition 0 before an offset.
+func deleteRecords(t *testing.T, broker, name string, offset int64) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
 	if err != nil {
 		t.Fatal(err)
@@ -268,11 +277,49 @@ func TestCountsTypicalTopic(t *testing.T) {
 	defer client.Close()
 	lost, topic := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic()
 	partition := kmsg.NewDeleteRecordsRequestTopicPartition()
-	topic.Topic, partition.Offset = "raw", 1
+	topic.Topic, partition.Offset = name, offset
 	topic.Partitions = append(topic.Partitions, partition)
 	lost.Topics = append(lost.Topics, topic)
 	if _, err := lost.RequestWith(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	requireMessage(t, call(t, args...), cli.ExitFailed, "raw/0 has lost records since")
+}
+
+// TestCountsTypicalLost: where a log has lost records, only the broker's time of its first one says
+// whether they are of the range. A producer's time says nothing, however early it is.
+func TestCountsTypicalLost(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	none := write(t, dir, "none.csv", countsColumns)
+	of := func(topic string, from time.Time) []string {
+		c := topicConfig(t, broker, topic, "json", "")
+		return []string{
+			"counts", "--typical", "-c", c, "--from", from.Format(time.DateOnly), "--to",
+			from.AddDate(0, 0, 2).Format(time.DateOnly), "--box", countedBox, "--zone", "2km",
+		}
+	}
+	now := time.Now()
+	line := asNDJSON([]schemas.Raw{{
+		UserID: "a", Timestamp: now.AddDate(-1, 0, 0).UnixMilli(), Latitude: 51.42, Longitude: -.15,
+	}})
+	early := kgo.Record{
+		Key: []byte("a"), Value: []byte(line), Timestamp: now.AddDate(-1, 0, 0),
+	}
+	for _, topic := range []string{"created", "appended"} {
+		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "1", "--in", none)
+	}
+	(&servicetest.World{Addr: broker}).Alter(t, "appended", "message.timestamp.type",
+		"LogAppendTime")
+	for _, topic := range []string{"created", "appended"} {
+		put(t, broker, topic, early, early)
+		succeed(t, of(topic, now.AddDate(0, 0, -3))...)
+		deleteRecords(t, broker, topic, 1)
+	}
+	requireMessage(t, call(t, of("created", now.AddDate(0, 0, -3))...), cli.ExitFailed,
+		"nothing says since when")
+	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, -3))...), cli.ExitFailed,
+		"appended/0 has lost records since")
+	succeed(t, of("appended", now.AddDate(0, 0, 3))...)
+	deleteRecords(t, broker, "appended", 2)
+	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, 3))...), cli.ExitFailed,
+		"nothing says since when")
 }
