@@ -177,6 +177,35 @@ func TestCountsTypicalLedger(t *testing.T) {
 	}
 }
 
+// TestCountsTypicalService: days that the config's service counts by itself are not in the ledger,
+// but in the sums: from its first day on, and by the clock of its time zone.
+func TestCountsTypicalService(t *testing.T) {
+	dir := t.TempDir()
+	in := write(t, dir, "in.csv", countsColumns+strings.Join(someFixes(), ""))
+	for section, want := range map[string]string{
+		"{epsilon: 2}":                           "",
+		"{epsilon: 2, time_zone: Europe/London}": "ε = 2.5 in all, for the 2 days of this run 5\n",
+		"{epsilon: 2, time_zone: Europe/London, first: 2026-10-26}": "ε = 2.5 in all, for the 2 " +
+			"days of this run 3\n",
+		"{epsilon: 2, time_zone: Europe/London, first: 2026-10-27}": "",
+		// A part of a day is twice its ε, and each day of the run meets two.
+		"{epsilon: 2, time_zone: UTC}": "ε = 6.5 in all, for the 2 days of this run 7\n",
+	} {
+		brokers := "brokers: [localhost:1]\n"
+		if section == "{epsilon: 2}" {
+			brokers = "" // there is no service
+		}
+		key := filepath.Join(t.TempDir(), "noise.key")
+		succeed(t, "key", "new", key)
+		c := write(t, dir, "geodither.yml", brokers+"counts: "+section+"\n")
+		r := succeed(t, typicalArgs("--in", in, "--key-file", key, "-c", c)...)
+		if want == "" && strings.Contains(r.err, "in all") || want != "" &&
+			(!strings.Contains(r.err, want) || !strings.Contains(r.err, `config's "counts serve"`)) {
+			t.Errorf("%s: no %q in\n%s", section, want, r.err)
+		}
+	}
+}
+
 // TestCountsTypicalDays: which days are meant, and what is refused.
 func TestCountsTypicalDays(t *testing.T) {
 	dir := t.TempDir()

@@ -265,7 +265,11 @@ func (r *run) register(ctx context.Context) (words string, err error) {
 	if err := ledger.add(lines); err != nil {
 		return "", err
 	}
-	return ledger.spent(r.days), ledger.commit(ctx)
+	service, err := served(r.request.Service, r.days)
+	if err != nil {
+		return "", err
+	}
+	return ledger.spent(r.days, service), ledger.commit(ctx)
 }
 
 // ledgerLines are the windows of the run, or the days of its typical day.
