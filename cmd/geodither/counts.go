@@ -102,7 +102,8 @@ The service that counts a raw topic is "geodither counts serve".`,
 	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day, or on "+
 		"all days of a typical day")
 	flags.IntVar(&f.section.PerDay, "per-day", 0,
-		"in how many windows of a day a user counts at most")
+		"in how many windows of a day a user counts at most; noise grows with it: for some hours "+
+			"alone, give files of these hours and a smaller one")
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
