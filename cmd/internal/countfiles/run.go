@@ -226,9 +226,7 @@ func (r *run) each(
 		}
 		if r.typical != nil {
 			r.typical.Add(sums, r.plan, windows, tally)
-			continue
-		}
-		if err := use(counts.SlotsOf(windows), tally); err != nil {
+		} else if err := use(counts.SlotsOf(windows), tally); err != nil {
 			return err
 		}
 	}
@@ -239,11 +237,7 @@ func (r *run) each(
 }
 
 func (r *run) publisher() (*counts.Publisher, error) {
-	streams := noise.NewKeyed(r.request.Key)
-	if r.typical != nil {
-		return counts.NewTypical(streams, r.zones, r.settings, r.typical)
-	}
-	return counts.NewPublisher(streams, r.zones, r.settings)
+	return counts.NewTypical(noise.NewKeyed(r.request.Key), r.zones, r.settings, r.typical)
 }
 
 // register enters what is published in the ledger of the key, and says which ε its days have by
