@@ -106,7 +106,9 @@ func start(t *testing.T, stdin io.Reader, args ...string) *background {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &background{interrupt: cancel, out: new(shared), log: new(shared), code: make(chan int, 1)}
 	go func() {
-		b.code <- run(ctx, varied(args), cli.Streams{In: stdin, Out: b.out, Err: b.log, Tracks: fewTracks})
+		b.code <- run(ctx, varied(args), cli.Streams{
+			In: stdin, Out: b.out, Err: b.log, Tracks: fewTracks,
+		})
 		close(b.code)
 	}()
 	t.Cleanup(func() { b.stop(t) })

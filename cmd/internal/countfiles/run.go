@@ -130,8 +130,8 @@ func (r *run) read(ctx context.Context, source Source, log io.Writer) error {
 	return cmp.Or(source.Skips().Nothing(all.fixes), all.nowhere())
 }
 
-// nowhere returns an error if there are fixes and none of them, of any day, lies in a zone: zones or
-// columns are wrong, and all that could be published is noise. The error is for the owner alone
+// nowhere returns an error if there are fixes and none of them, of any day, lies in a zone: zones
+// or columns are wrong, and all that could be published is noise. The error is for the owner alone
 // (PROOFS.md, "counts: a user's day").
 func (w *worker) nowhere() error {
 	fixes := w.fixes - w.refused.Total()
