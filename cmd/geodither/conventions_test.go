@@ -48,7 +48,7 @@ var enough = map[string][]string{
 
 // TestConfigWithoutFlag: where -c is missing, a command whose usage line has -c FILE takes
 // GEODITHER_CONFIG, or else ./geodither.yml, and names it. A command with [-c FILE] takes neither,
-// because it means something else without a config, and says so. All others refuse -c.
+// because it means something else without a config, and tells. All others refuse -c.
 func TestConfigWithoutFlag(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
