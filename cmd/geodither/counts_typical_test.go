@@ -199,11 +199,11 @@ func TestCountsTypicalService(t *testing.T) {
 		succeed(t, "key", "new", key)
 		c := write(t, dir, "geodither.yml", brokers+"counts: "+section+"\n")
 		r := succeed(t, typicalArgs("--in", in, "--key-file", key, "-c", c)...)
-		said := strings.Contains(r.err, "in all")
+		wrong := strings.Contains(r.err, "in all")
 		if want != "" {
-			said = !strings.Contains(r.err, want) || !strings.Contains(r.err, `"counts serve" meet`)
+			wrong = !strings.Contains(r.err, want) || !strings.Contains(r.err, `"counts serve" meet`)
 		}
-		if said {
+		if wrong {
 			t.Errorf("%s: no %q in\n%s", section, want, r.err)
 		}
 	}
