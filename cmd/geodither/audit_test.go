@@ -198,7 +198,7 @@ func TestAuditIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, log shared
-	code := run(ctx, auditArgs(model, "--draws", "1e12"),
+	code := run(ctx, varied(auditArgs(model, "--draws", "1e12")),
 		cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
 	if code != cli.ExitInterrupted || log.String() != "geodither: interrupted\n" ||
 		out.String() != "" {

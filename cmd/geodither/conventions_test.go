@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -46,7 +48,7 @@ var enough = map[string][]string{
 
 // TestConfigWithoutFlag: where -c is missing, a command whose usage line has -c FILE takes
 // GEODITHER_CONFIG, or else ./geodither.yml, and names it. A command with [-c FILE] takes neither,
-// because it means something else without a config, and all others refuse -c.
+// because it means something else without a config, and tells. All others refuse -c.
 func TestConfigWithoutFlag(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -77,7 +79,8 @@ func TestConfigWithoutFlag(t *testing.T) {
 			t.Setenv(cli.ConfigVariable, variable)
 			r, said := try(), "config: "+file+"\n"
 			switch {
-			case optional && strings.Contains(r.err, file):
+			case optional && (strings.Count(r.err, file) != 1 ||
+				!strings.HasPrefix(r.err, "without -c "+file+" is not used\n")):
 				t.Errorf("%s takes a config that nobody named:\n%s", path, r.err)
 			case !optional && (r.code != cli.ExitUsage && path != "doctor" || // it has one finding
 				!strings.HasPrefix(r.err, said) ||
@@ -154,6 +157,29 @@ func TestFlagsMeanOneThing(t *testing.T) {
 				f.Name != "from" && f.Name != "to" {
 				t.Errorf("%s --%s %s says not what to write", path, f.Name, word)
 			}
+		})
+	}
+}
+
+// TestFlagsOnce: no command takes a flag of one value twice, where the last one would silently win.
+func TestFlagsOnce(t *testing.T) {
+	values := []string{"1", "true", "1s", "2026-12-01", "week", "radius=1"}
+	for path, cmd := range runnable() {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if cli.Repeatable(f) {
+				return
+			}
+			twice := fmt.Sprintf("geodither: --%s is given twice\n", f.Name)
+			for _, value := range values {
+				word := fmt.Sprintf("--%s=%s", f.Name, value)
+				var log bytes.Buffer
+				code := run(t.Context(), append(strings.Fields(path), word, word),
+					cli.Streams{Out: io.Discard, Err: &log})
+				if strings.HasPrefix(log.String(), twice) && code == cli.ExitUsage {
+					return
+				}
+			}
+			t.Errorf("%s takes --%s twice", path, f.Name)
 		})
 	}
 }

@@ -102,7 +102,8 @@ The service that counts a raw topic is "geodither counts serve".`,
 	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day, or on "+
 		"all days of a typical day")
 	flags.IntVar(&f.section.PerDay, "per-day", 0,
-		"in how many windows of a day a user counts at most")
+		"in how many windows of a day a user counts at most; noise grows with it: for some hours "+
+			"alone, give files of these hours and a smaller one")
 	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
@@ -117,12 +118,17 @@ var countsKeys = map[string]string{
 	"time_zone": "time-zone", "per_day": "per-day", "first": "from", "zones": "zone",
 }
 
-// file returns the config, with the flags in the place of its settings.
-func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
+// file returns the config, with the flags in the place of its settings, and those of its service.
+func (f *countsFlags) file(flags *pflag.FlagSet) (
+	c config.File, service config.Counts, err error,
+) {
 	if f.config.Path != "" {
 		if c, err = config.Read(f.config.Path); err != nil {
-			return c, err
+			return c, service, err
 		}
+	}
+	if len(c.Brokers) > 0 {
+		service = c.Counts
 	}
 	given := func(name string) bool { return flags.Changed(name) || f.config.Path == "" }
 	f.source = func(key string) string {
@@ -135,7 +141,7 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	if own.Zone != "" {
 		_, polygons, err := zoneOf(own.Zone)
 		if err != nil {
-			return c, err
+			return c, service, err
 		}
 		if polygons {
 			own.Zone, own.Zones = "", own.Zone
@@ -160,9 +166,9 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	}
 	to.First = "" // --from is
 	if flags.Changed("edition") && own.Edition == 0 {
-		return c, cli.Usagef("there is no edition 0: the first is 1")
+		return c, service, cli.Usagef("there is no edition 0: the first is 1")
 	}
-	return c, nil
+	return c, service, nil
 }
 
 // open opens the files, or the config's raw topic if there are none.
@@ -210,7 +216,7 @@ func (f *countsFlags) request(
 	case f.ofTopic(args) && !f.typical:
 		return q, cli.Usagef("name files: only --typical reads the raw topic")
 	}
-	c, err := f.file(flags)
+	c, service, err := f.file(flags)
 	if err != nil {
 		return q, err
 	}
@@ -228,7 +234,7 @@ func (f *countsFlags) request(
 		}
 	}
 	q = countfiles.Request{
-		Config: c, Name: f.source, From: f.from, To: f.to,
+		Config: c, Service: service, Name: f.source, From: f.from, To: f.to,
 		Typical: f.typical, Days: f.days, Now: time.Now(),
 		Choose:  choose,
 		KeyFile: f.keyFile, Out: f.out, Format: format,

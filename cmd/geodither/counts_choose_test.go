@@ -151,11 +151,6 @@ func TestCountsChooseNamed(t *testing.T) {
 			[]string{"WARNING     no fix lies in these days"},
 			0,
 		},
-		{
-			[]string{"--box", "11.40,-0.20,11.46,-0.10"},
-			[]string{"WARNING     all fixes lie outside the zones"},
-			0,
-		},
 	} {
 		out := succeed(t, chooseArgs(in, c.args...)...).err
 		for _, words := range c.words {
@@ -190,10 +185,6 @@ func TestCountsWarnings(t *testing.T) {
 				"--zone", "2km", "--per-day", "12", "--from", "2026-11-24", "--to", "2026-11-25",
 			},
 			"no fix lies in these days",
-		},
-		{
-			[]string{"--zone", "2km", "--per-day", "12", "--box", "1,1,1.1,1.1"},
-			"all fixes lie outside the zones",
 		},
 	} {
 		args := chooseArgs(in, "--epsilon", "1")

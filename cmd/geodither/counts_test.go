@@ -436,6 +436,52 @@ func TestCountsRefused(t *testing.T) {
 	}
 }
 
+// TestCountsNowhere: where no fix lies in a zone, zones or columns are wrong. Nothing is published,
+// and the ledger stays as it is. A day of which all fixes lie elsewhere is published.
+func TestCountsNowhere(t *testing.T) {
+	dir, lines := t.TempDir(), strings.Join(someFixes(), "")
+	in := write(t, dir, "in.csv", countsColumns+lines)
+	swapped := write(t, dir, "swapped.csv", "user_id,timestamp,longitude,latitude\n"+lines)
+	key, out := filepath.Join(dir, "noise.key"), filepath.Join(dir, "out.csv")
+	succeed(t, "key", "new", key)
+	succeed(t, countsArgs("--in", in, "--key-file", key, "--out", out)...)
+	kept, published := read(t, key+".counts"), read(t, out)
+	choose := func(args ...string) []string {
+		return append([]string{
+			"counts", "--from", "2026-10-25", "--to", "2026-10-27", "--in", swapped,
+		}, args...)
+	}
+	const near = "39.9,-0.2,40,-0.1"
+	for _, c := range []struct {
+		args  []string
+		words string
+	}{
+		{
+			countsArgs("--in", swapped, "--key-file", key, "--out", out, "--edition", "2"),
+			"would if latitude and longitude changed places",
+		},
+		{
+			typicalArgs("--in", swapped, "--key-file", key, "--out", out),
+			"would if latitude and longitude changed places",
+		},
+		{
+			append(choose("--key-file", key, "--out", out, "--epsilon", "1"), "--zone", "1km",
+				"--per-day", "3", "--box", near), "no fix of 3000 lies in a zone",
+		},
+		{choose("--box", near), "no fix of 3000 lies in a zone"},
+	} {
+		requireMessage(t, call(t, c.args...), cli.ExitFailed, c.words, "(box-empty)")
+		if read(t, key+".counts") != kept || read(t, out) != published {
+			t.Errorf("%v: a refused run has left something behind", c.args)
+		}
+	}
+	elsewhere := strings.ReplaceAll(lines, ",2026-10-25T1", ",2026-10-22T1")
+	elsewhere = countsColumns + "b,2026-10-22T10:00:00Z,51.42,-.15\n" +
+		strings.ReplaceAll(elsewhere, ",51.", ",52.")
+	r := succeed(t, countsArgs("--in", write(t, dir, "elsewhere.csv", elsewhere))...)
+	requireWords(t, r.err, "all fixes of these days lie outside the zones")
+}
+
 // TestCountsZones: polygons of one's own, and squares of a model's map as aggregate has them.
 func TestCountsZones(t *testing.T) {
 	dir := t.TempDir()
@@ -467,8 +513,9 @@ func TestCountsZones(t *testing.T) {
 	requireMessage(t, call(t, append(args, "--zone", overlapping)...), cli.ExitUsage,
 		`"west" and "east" overlap`)
 
-	_, model := townFiles(t, dir)
+	traces, model := townFiles(t, dir)
 	side := townModel(t).Grid
+	args[2] = traces
 	config := write(t, dir, "geodither.yml", fmt.Sprintf("model: %s\ncounts: {zone: 3km}\n", model))
 	out = succeed(t, append(args, "-c", config, "--zone",
 		fmt.Sprintf("%gm", 2.2*side.CellM()))...).out

@@ -17,6 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -176,6 +177,38 @@ func TestCountsTypicalLedger(t *testing.T) {
 	}
 }
 
+// TestCountsTypicalService: days that the config's service counts by itself are not in the ledger,
+// but in the sums: from its first day on, and by the clock of its time zone.
+func TestCountsTypicalService(t *testing.T) {
+	dir := t.TempDir()
+	in := write(t, dir, "in.csv", countsColumns+strings.Join(someFixes(), ""))
+	for section, want := range map[string]string{
+		"{epsilon: 2}":                           "",
+		"{epsilon: 2, time_zone: Europe/London}": "ε = 2.5 in all, for the 2 days of this run 5\n",
+		"{epsilon: 2, time_zone: Europe/London, first: 2026-10-26}": "ε = 2.5 in all, for the 2 " +
+			"days of this run 3\n",
+		"{epsilon: 2, time_zone: Europe/London, first: 2026-10-27}": "",
+		// A part of a day is twice its ε, and each day of the run meets two.
+		"{epsilon: 2, time_zone: UTC}": "ε = 6.5 in all, for the 2 days of this run 7\n",
+	} {
+		brokers := "brokers: [localhost:1]\n"
+		if section == "{epsilon: 2}" {
+			brokers = "" // there is no service
+		}
+		key := filepath.Join(t.TempDir(), "noise.key")
+		succeed(t, "key", "new", key)
+		c := write(t, dir, "geodither.yml", brokers+"counts: "+section+"\n")
+		r := succeed(t, typicalArgs("--in", in, "--key-file", key, "-c", c)...)
+		wrong := strings.Contains(r.err, "in all")
+		if want != "" {
+			wrong = !strings.Contains(r.err, want) || !strings.Contains(r.err, `"counts serve" meet`)
+		}
+		if wrong {
+			t.Errorf("%s: no %q in\n%s", section, want, r.err)
+		}
+	}
+}
+
 // TestCountsTypicalDays: which days are meant, and what is refused.
 func TestCountsTypicalDays(t *testing.T) {
 	dir := t.TempDir()
@@ -261,6 +294,14 @@ func TestCountsTypicalTopic(t *testing.T) {
 		"2026-10-27", "--box", countedBox); !strings.Contains(advice.err, "useful ") {
 		t.Errorf("no advice in\n%s", advice.err)
 	}
+	deleteRecords(t, broker, "raw", 1)
+	requireMessage(t, call(t, args...), cli.ExitFailed, "raw/0 has lost records, nothing says",
+		"counts-lost")
+}
+
+// deleteRecords deletes those of partition 0 before an offset.
+func deleteRecords(t *testing.T, broker, name string, offset int64) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
 	if err != nil {
 		t.Fatal(err)
@@ -268,11 +309,49 @@ func TestCountsTypicalTopic(t *testing.T) {
 	defer client.Close()
 	lost, topic := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic()
 	partition := kmsg.NewDeleteRecordsRequestTopicPartition()
-	topic.Topic, partition.Offset = "raw", 1
+	topic.Topic, partition.Offset = name, offset
 	topic.Partitions = append(topic.Partitions, partition)
 	lost.Topics = append(lost.Topics, topic)
 	if _, err := lost.RequestWith(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	requireMessage(t, call(t, args...), cli.ExitFailed, "raw/0 has lost records since")
+}
+
+// TestCountsTypicalLost: where a log has lost records, only the broker's time of its first one says
+// whether they are of the range. A producer's time says nothing, however early it is.
+func TestCountsTypicalLost(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	none := write(t, dir, "none.csv", countsColumns)
+	of := func(topic string, from time.Time) []string {
+		c := topicConfig(t, broker, topic, "json", "")
+		return []string{
+			"counts", "--typical", "-c", c, "--from", from.Format(time.DateOnly), "--to",
+			from.AddDate(0, 0, 2).Format(time.DateOnly), "--box", countedBox, "--zone", "2km",
+		}
+	}
+	now := time.Now()
+	line := asNDJSON([]schemas.Raw{{
+		UserID: "a", Timestamp: now.AddDate(-1, 0, 0).UnixMilli(), Latitude: 51.42, Longitude: -.15,
+	}})
+	early := kgo.Record{
+		Key: []byte("a"), Value: []byte(line), Timestamp: now.AddDate(-1, 0, 0),
+	}
+	for _, topic := range []string{"created", "appended"} {
+		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "1", "--in", none)
+	}
+	(&servicetest.World{Addr: broker}).Alter(t, "appended", "message.timestamp.type",
+		"LogAppendTime")
+	for _, topic := range []string{"created", "appended"} {
+		put(t, broker, topic, early, early)
+		succeed(t, of(topic, now.AddDate(0, 0, -3))...)
+		deleteRecords(t, broker, topic, 1)
+	}
+	requireMessage(t, call(t, of("created", now.AddDate(0, 0, -3))...), cli.ExitFailed,
+		"nothing says since when")
+	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, -3))...), cli.ExitFailed,
+		"appended/0 has lost records since")
+	succeed(t, of("appended", now.AddDate(0, 0, 3))...)
+	deleteRecords(t, broker, "appended", 2)
+	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, 3))...), cli.ExitFailed,
+		"nothing says since when")
 }

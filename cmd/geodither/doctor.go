@@ -150,8 +150,12 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	if sums, err := countfiles.Spent(file.KeyFile); err != nil {
 		d.add("counts", checks.Failure, "%v", err)
 	} else if sums != nil {
+		service := ""
+		if file.CountsUsers() {
+			service = ", and beside that what \"counts serve\" publishes"
+		}
 		d.add("counts", checks.OK, "the key's ledger has %d published days: ε of a user's day is "+
-			"at most %g, of 31 days %g", sums.Days, sums.MostInADay, sums.MostIn31)
+			"at most %g, of 31 days %g%s", sums.Days, sums.MostInADay, sums.MostIn31, service)
 	}
 	d.counts(ctx, file, options)
 	switch {

@@ -207,6 +207,11 @@ counts: {epsilon: 1, per_day: 4, zone: 2km}
 		!strings.Contains(found["counts failure"], "epsilon -1") {
 		t.Errorf("with an ε that cannot be: %v", found)
 	}
+	if strings.Contains(found["counts ok"], "ledger") {
+		t.Errorf("there is a ledger: %v", found)
+	}
+	succeed(t, countsArgs("--in", write(t, dir, "in.csv", countsColumns+
+		strings.Join(someFixes(), "")), "--key-file", filepath.Join(dir, "noise.key"))...)
 	for epsilon, level := range map[string]string{"1": "warning", "100": "ok"} {
 		_, found = examine(t, write(t, dir, "other.yml", strings.Replace(read(t, config),
 			"counts: {epsilon: 1", "counts: {epsilon: "+epsilon, 1)))
@@ -214,6 +219,10 @@ counts: {epsilon: 1, per_day: 4, zone: 2km}
 			len(servicetest.TownFixes()))
 		if !strings.Contains(found["fleet "+level], words) {
 			t.Errorf("at ε = %s no %s with %q: %v", epsilon, level, words, found)
+		}
+		if !strings.Contains(found["counts ok"], "the key's ledger has 2 published days: ε of a "+
+			"user's day is at most 1, of 31 days 2, and beside that what \"counts serve\"") {
+			t.Errorf("no sums of the ledger: %v", found)
 		}
 	}
 }

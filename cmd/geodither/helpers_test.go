@@ -42,10 +42,44 @@ func call(t *testing.T, args ...string) result {
 func callWith(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, log bytes.Buffer
-	code := run(t.Context(), args, cli.Streams{
+	code := run(t.Context(), varied(args), cli.Streams{
 		In: strings.NewReader(stdin), Out: &out, Err: &log, Tracks: fewTracks,
 	})
 	return result{code, out.String(), log.String()}
+}
+
+// varied leaves out each flag that comes again later: tests vary a command line by more flags. The
+// program itself refuses such a line (TestFlagsOnce).
+func varied(args []string) (kept []string) {
+	cmd, _, err := newRoot(cli.Streams{}).Find(args)
+	if err != nil {
+		return args
+	}
+	dropped := map[int]bool{}
+	words := map[string][2]int{} // of the last use of a flag
+	for i := 0; i < len(args); i++ {
+		name, _, assigned := strings.Cut(strings.TrimPrefix(args[i], "--"), "=")
+		f := cmd.Flags().Lookup(name)
+		if f == nil || name == args[i] {
+			continue
+		}
+		from, to := i, i+1
+		if !assigned && f.NoOptDefVal == "" {
+			to, i = i+2, i+1
+		}
+		if old, there := words[name]; there && !cli.Repeatable(f) {
+			for at := old[0]; at < old[1]; at++ {
+				dropped[at] = true
+			}
+		}
+		words[name] = [2]int{from, to}
+	}
+	for i, word := range args {
+		if !dropped[i] {
+			kept = append(kept, word)
+		}
+	}
+	return kept
 }
 
 // succeed runs one command line that has to end well.
@@ -72,7 +106,9 @@ func start(t *testing.T, stdin io.Reader, args ...string) *background {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &background{interrupt: cancel, out: new(shared), log: new(shared), code: make(chan int, 1)}
 	go func() {
-		b.code <- run(ctx, args, cli.Streams{In: stdin, Out: b.out, Err: b.log, Tracks: fewTracks})
+		b.code <- run(ctx, varied(args), cli.Streams{
+			In: stdin, Out: b.out, Err: b.log, Tracks: fewTracks,
+		})
 		close(b.code)
 	}()
 	t.Cleanup(func() { b.stop(t) })

@@ -15,8 +15,10 @@ import (
 //
 // How far each is shrunk follows from how the published numbers spread and from the variance of
 // their noise, which is public: where they spread no more than noise does, the result is level ×
-// profile, and in the end the same in all zones. Last come the nearest numbers that are not
-// negative and have the slot's sum of level × profile.
+// profile, and in the end the same in all zones. Otherwise the numbers spread around level ×
+// profile as far as true ones do (Louis 1984, J. Amer. Statist. Assoc. 79:393): the mean square
+// error would be less with a smaller spread, but more vehicles in a wrong zone. Last come the
+// nearest numbers that are not negative and have the slot's sum of level × profile.
 //
 // It is a function of published numbers alone, so it costs no ε. It takes about 50 ns a number.
 func (p *Publisher) Estimate(all []Published) {
@@ -29,7 +31,7 @@ func (p *Publisher) Estimate(all []Published) {
 		for zone, published := range e.number[i] {
 			near := float64(shrunk[zone] * level[i])
 			sum += near
-			believed := share(float64(deviation*float64(near*near)), 1/e.weight[i])
+			believed := math.Sqrt(share(deviation[sizeOf(near, e.weight[i])], 1/e.weight[i]))
 			number[zone] = near + float64(believed*(published-near))
 		}
 		all[i].Estimates = nearest(number, sum)
@@ -63,13 +65,14 @@ func newEstimator(all []Published, variance float64) (e estimator) {
 // excess is by how much the kurtosis of a Laplace law exceeds the normal one's, 6 against 3.
 const excess = 3
 
+// How many standard deviations of a sum of squares are chance. Where noise rules, believing chance
+// puts the whole fleet into few zones. Where numbers are larger than their noise, it costs little.
+const strict, lenient = 3.5, 1
+
 // beyond returns what chance does not explain of a weighted sum of squares, which noise alone has
-// with a mean of so many degrees of freedom. Two standard deviations more are chance too.
-func beyond(squares, freedom, excess float64) float64 {
-	if squares <= freedom+float64(2*math.Sqrt(float64(freedom*(2+excess)))) {
-		return 0
-	}
-	return squares - freedom
+// with a mean of so many degrees of freedom.
+func beyond(squares, freedom, excess, chance float64) float64 {
+	return max(0, squares-freedom-float64(chance*math.Sqrt(float64(freedom*(2+excess)))))
 }
 
 // share is the part of a deviation that is believed.
@@ -98,7 +101,7 @@ func (e estimator) levels() []float64 {
 	for i, l := range level {
 		squares += float64(float64(e.weight[i]*zones) * float64((l-mean)*(l-mean)))
 	}
-	between := beyond(squares, float64(len(level)-1), excess/zones) /
+	between := beyond(squares, float64(len(level)-1), excess/zones, strict) /
 		(weights - weights2/weights)
 	for i := range level {
 		believed := share(between, 1/float64(e.weight[i]*zones))
@@ -135,8 +138,8 @@ func (e estimator) profiles(level []float64) (profile, shrunk []float64) {
 		squares += float64(weights * float64((n-mean)*(n-mean)))
 	}
 	freedom := float64(max(onMap-1, 1))
-	between := beyond(squares, freedom, excess*weights2/float64(weights*weights)) /
-		float64(freedom*weights)
+	between := beyond(squares, freedom, excess*weights2/float64(weights*weights),
+		strict) / float64(freedom*weights)
 	believed := share(between, 1/weights)
 	for zone, n := range profile {
 		if zone < onMap {
@@ -147,20 +150,33 @@ func (e estimator) profiles(level []float64) (profile, shrunk []float64) {
 	return profile, shrunk
 }
 
-// deviation returns the variance of true numbers around level × profile, for a product of 1. It
-// grows with the square of the product: large zones differ by more vehicles.
-func (e estimator) deviation(level, profile, shrunk []float64) float64 {
-	squares, products := 0.0, 0.0
+// deviation returns the variance of true numbers around level × profile, by sizeOf that product:
+// large zones differ by more vehicles, and how much more, the fleet's habits decide.
+func (e estimator) deviation(level, profile, shrunk []float64) map[int]float64 {
+	squares, weights, numbers := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	for i, number := range e.number {
 		for zone, n := range number {
-			off, near := n-float64(profile[zone]*level[i]), float64(shrunk[zone]*level[i])
-			squares += float64(e.weight[i] * float64(off*off))
-			products += float64(e.weight[i] * float64(near*near))
+			size := sizeOf(float64(shrunk[zone]*level[i]), e.weight[i])
+			off := n - float64(profile[zone]*level[i])
+			squares[size] += float64(e.weight[i] * float64(off*off))
+			weights[size] += e.weight[i]
+			numbers[size]++
 		}
 	}
-	if products == 0 {
-		return 0
+	deviation, fitted := map[int]float64{}, 1/float64(len(level)) // of the degrees of freedom
+	for size, weight := range weights {
+		chance := float64(strict)
+		if size >= -1 {
+			chance = lenient
+		}
+		freedom := float64(numbers[size] * (1 - fitted))
+		deviation[size] = beyond(squares[size], freedom, excess, chance) / weight
 	}
-	freedom := float64((len(level) - 1) * len(profile))
-	return beyond(squares, freedom, excess) / products
+	return deviation
+}
+
+// sizeOf is how many times a number has to be halved to be between one and two standard deviations
+// of its noise.
+func sizeOf(number, weight float64) int {
+	return math.Ilogb(float64(number * math.Sqrt(weight)))
 }

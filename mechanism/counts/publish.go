@@ -97,27 +97,21 @@ type Publisher struct {
 // NewPublisher returns a publisher under a key's streams. All publishers of a source and edition
 // must have the same key.
 func NewPublisher(streams noise.Streams, zones *Zones, s Settings) (*Publisher, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	return newPublisher(streams, zones, s, nil), nil
+	return NewTypical(streams, zones, s, nil)
 }
 
-// NewTypical returns a publisher of a typical day, by PublishSlot.
+// NewTypical returns a publisher of a typical day, by PublishSlot. Without one, nil, each window is
+// for itself.
 func NewTypical(
 	streams noise.Streams, zones *Zones, s Settings, t *Typical,
 ) (*Publisher, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return newPublisher(streams, zones, s, t), nil
-}
-
-func newPublisher(streams noise.Streams, zones *Zones, s Settings, t *Typical) *Publisher {
 	p := &Publisher{streams: streams, zones: zones, settings: s, typical: t}
 	p.epsilon, _ = s.billionths()
 	p.half = halfWidth(p.rate())
-	return p
+	return p, nil
 }
 
 // days is how many days one publication is about.

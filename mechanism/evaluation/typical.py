@@ -31,8 +31,8 @@ from dp_mobility_report import DpMobilityReport
 GEODITHER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 ZONES, HOURS, FIRST = 60, range(8, 18), datetime.date(2026, 6, 1)
 DAYS = [FIRST + datetime.timedelta(days=7 * week + day) for week in range(4) for day in range(5)]
-SEEDS = {30: 4, 100: 4, 300: 3, 1000: 2, 3000: 1}  # fleets of a size
-PEER = {100, 300, 1000}
+SEEDS = {30: 8, 100: 6, 300: 6, 1000: 6, 3000: 2}  # fleets of a size
+PEER = {100, 300, 1000}  # it takes long
 EPSILONS = (1, 2, 5)
 
 

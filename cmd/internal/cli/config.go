@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -27,11 +28,12 @@ func AddConfig(root *cobra.Command) {
 }
 
 // Config returns the path of the config that -c names. Where the command needs one and -c is
-// missing, it returns the default, if there is one, and names it on the standard error stream. Else
-// it returns an empty path.
+// missing, it returns the default, if there is one, and names it on the standard error stream. A
+// command that means something else without a config, [-c FILE], says there that it takes none.
+// Else it returns an empty path.
 func Config(cmd *cobra.Command, needed bool) string {
 	flag := cmd.Flag(configFlag)
-	if flag.Changed || !needed {
+	if flag.Changed {
 		return flag.Value.String()
 	}
 	path := os.Getenv(ConfigVariable)
@@ -40,6 +42,12 @@ func Config(cmd *cobra.Command, needed bool) string {
 			return ""
 		}
 		path = ConfigFile
+	}
+	if !needed {
+		if strings.Contains(cmd.Use, "["+configUse+"]") {
+			fmt.Fprintf(cmd.ErrOrStderr(), "without -c %s is not used\n", path)
+		}
+		return ""
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "config: %s\n", path)
 	if err := cmd.Flags().Set(configFlag, path); err != nil { // for all that asks the flag later

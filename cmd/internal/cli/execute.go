@@ -68,6 +68,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		write := ""
 		switch kind := wrong.GetFlag().Value.Type(); {
+		case errors.Is(err, errTwice):
+			return fmt.Errorf("--%s %w", wrong.GetFlag().Name, errTwice)
 		case strings.HasPrefix(kind, "duration"):
 			write = "a duration with its unit, such as 30s"
 		case kind == "time":
@@ -103,6 +105,9 @@ func explainFlag(cmd *cobra.Command, err error) error {
 // before it: a wrong flag or argument, or a command that does not exist. A flag without its value
 // is found before other faults: what it took for its value is missing elsewhere.
 func markBegin(cmd *cobra.Command, begun *bool) {
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(takeOnce)
+	}
 	if check := cmd.Args; check != nil || !cmd.HasSubCommands() {
 		if check == nil {
 			check = cobra.ArbitraryArgs
@@ -129,6 +134,41 @@ func markBegin(cmd *cobra.Command, begun *bool) {
 	for _, sub := range cmd.Commands() {
 		markBegin(sub, begun)
 	}
+}
+
+// Repeatable says that the values of a flag add up: lists, NAMES and pairs do.
+func Repeatable(f *pflag.Flag) bool {
+	_, list := f.Value.(pflag.SliceValue)
+	kind := f.Value.Type()
+	return list || kind == "names" || kind == "stringToString"
+}
+
+// takeOnce makes a flag of one value refuse a second one, which would silently take the place of
+// the first.
+func takeOnce(f *pflag.Flag) {
+	if _, wrapped := f.Value.(*once); !wrapped && !Repeatable(f) {
+		f.Value = &once{Value: f.Value}
+		if f.DefValue == "0s" { // the help leaves out no other zero of a value of ours
+			f.DefValue = "0"
+		}
+	}
+}
+
+// once is a value that is set once at most.
+type once struct {
+	pflag.Value
+	set bool
+}
+
+var errTwice = errors.New("is given twice")
+
+// Set implements [pflag.Value].
+func (o *once) Set(text string) error {
+	if o.set {
+		return errTwice
+	}
+	o.set = true
+	return o.Value.Set(text)
 }
 
 // flagsAsValues refuses a flag that was taken for the value of the one before it, as in

@@ -183,15 +183,11 @@ func (t *trial) measure(ctx context.Context, fine *run, epsilons []float64) erro
 	t.settings.PerDay = min(order.Cover(), int(24*time.Hour/t.plan.Length()))
 	streams := noise.NewKeyed(noise.KeyFromSeed(1))
 	for _, t.settings.Epsilon = range epsilons {
-		daily, err := counts.NewPublisher(streams, t.zones, t.settings)
-		if err != nil {
-			return err
-		}
-		typical, err := counts.NewTypical(streams, t.zones, t.settings, t.typical)
-		if err != nil {
-			return err
-		}
-		for i, p := range []*counts.Publisher{daily, typical} {
+		for i, typical := range []*counts.Typical{nil, t.typical} {
+			p, err := counts.NewTypical(streams, t.zones, t.settings, typical)
+			if err != nil {
+				return err
+			}
 			t.kinds[i].attempts = append(t.kinds[i].attempts, &attempt{Publisher: p})
 		}
 	}

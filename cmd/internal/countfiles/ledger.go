@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/counts"
@@ -253,12 +254,15 @@ func (l *ledger) FileMode() os.FileMode { return 0o600 }
 // close lets other runs use the ledger.
 func (l *ledger) close() error { return os.Remove(l.lock) }
 
-// spent says what all publications that a day of a run touches cost a user under this key, where
-// there are several: for a day, and for all days of the run. Days of two time zones overlap in
-// part, and a user's fixes of the common part count in both.
-func (l *ledger) spent(days [][]counts.Window) string {
-	most, sum, total := 1, 0.0, 0.0
-	all := publications(l.lines)
+// spent says what all publications that a day of a run touches cost a user, those under this key
+// and those of a service, where there are several: for a day, and for all days of the run. Days of
+// two time zones overlap in part, and a user's fixes of the common part count in both.
+func (l *ledger) spent(days [][]counts.Window, service []publication) string {
+	most, sum, total, from := 1, 0.0, 0.0, ""
+	all := append(publications(l.lines), service...)
+	if len(service) > 0 {
+		from = " or by the config's \"counts serve\""
+	}
 	for _, day := range all {
 		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
 			return day.startMS < of[len(of)-1].EndMS && of[0].StartMS < day.endMS
@@ -273,9 +277,9 @@ func (l *ledger) spent(days [][]counts.Window) string {
 	if most == 1 {
 		return ""
 	}
-	return fmt.Sprintf("WARNING     %d days that were published under this key meet in one that "+
+	return fmt.Sprintf("WARNING     %d days that were published under this key%s meet in one that "+
 		"this run touches: for a user's day that is ε = %.4g in all, for the %s of this run %.4g\n",
-		most, sum, cli.Quantity(int64(len(days)), "day"), total)
+		most, from, sum, cli.Quantity(int64(len(days)), "day"), total)
 }
 
 // publication is one day that was published in one way.
@@ -298,6 +302,32 @@ func publications(lines []ledgerLine) (all []publication) {
 		return cmp.Compare(a.startMS, b.startMS)
 	})
 	return all
+}
+
+// served returns the days that the service of a config counts by itself around those of a run. They
+// are not in the ledger. Without a first day it may have counted all.
+func served(c config.Counts, days [][]counts.Window) (all []publication, err error) {
+	if c.Epsilon == 0 {
+		return nil, nil
+	}
+	plan, err := counts.NewPlan(cmp.Or(c.TimeZone, "UTC"), 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	first := days[0][0].Day - 1
+	if c.First != "" {
+		since, err := counts.ParseDate(c.First)
+		if err != nil {
+			return nil, err
+		}
+		first = max(first, since)
+	}
+	for day := first; day <= days[len(days)-1][0].Day+1; day++ {
+		if w := plan.Windows(day); len(w) > 0 {
+			all = append(all, publication{w[0].StartMS, w[len(w)-1].EndMS, "service", c.Epsilon})
+		}
+	}
+	return all, nil
 }
 
 // meets returns how many published days meet in one, itself included, and their ε.

@@ -32,14 +32,7 @@ func (o *options) encoder(format string, out io.Writer, p *counts.Publisher) (
 	record := func(published counts.Published, zone int32) schemas.Counts {
 		return counting.Record(p, o.zones, o.settings, published, zone)
 	}
-	if format != "csv" && o.typical != nil {
-		return func(published counts.Published, zone int32) error {
-			row := o.typicalRow(published, record(published, zone))
-			_, err := out.Write(object(typicalHeader, row))
-			return err
-		}, nil
-	}
-	if format != "csv" {
+	if format != "csv" && o.typical == nil {
 		lines, err := schemas.NewCodec(schemas.JSONText)
 		return func(published counts.Published, zone int32) error {
 			line, err := lines.AppendCounts(nil, record(published, zone))
@@ -49,24 +42,28 @@ func (o *options) encoder(format string, out io.Writer, p *counts.Publisher) (
 			return err
 		}, err
 	}
-	rows, columns := csv.NewWriter(out), header
+	columns, row := header, dayRow
 	if o.typical != nil {
-		columns = typicalHeader
+		columns, row = typicalHeader, o.typicalRow
 	}
-	err = rows.Write(columns)
-	rows.Flush()
-	return func(published counts.Published, zone int32) error {
-		row := dayRow(record(published, zone))
-		if o.typical != nil {
-			row = o.typicalRow(published, record(published, zone))
-		}
-		err := rows.Write(row)
+	if format != "csv" {
+		return func(published counts.Published, zone int32) error {
+			_, err := out.Write(object(columns, row(published, record(published, zone))))
+			return err
+		}, nil
+	}
+	rows := csv.NewWriter(out)
+	write := func(fields []string) error {
+		err := rows.Write(fields)
 		rows.Flush()
 		return err
-	}, err
+	}
+	return func(published counts.Published, zone int32) error {
+		return write(row(published, record(published, zone)))
+	}, write(columns)
 }
 
-func dayRow(r schemas.Counts) []string {
+func dayRow(_ counts.Published, r schemas.Counts) []string {
 	latitude, longitude := "", ""
 	if r.Latitude.Known {
 		latitude, longitude = files.Degrees(r.Latitude.Number), files.Degrees(r.Longitude.Number)
@@ -85,7 +82,7 @@ func (o *options) typicalRow(published counts.Published, c schemas.Counts) []str
 	hundredths := func(round func(float64) float64, sum int64) string {
 		return files.Number(round(100*float64(sum)/windows)/100 + 0) // -0 is 0
 	}
-	row := dayRow(c)
+	row := dayRow(published, c)
 	row[6] = hundredths(math.Round, c.Vehicles)
 	row[7], row[8] = hundredths(math.Floor, c.Low), hundredths(math.Ceil, c.High)
 	return slices.Concat([]string{

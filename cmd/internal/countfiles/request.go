@@ -20,6 +20,7 @@ import (
 // Request is what a user wants counted.
 type Request struct {
 	Config   config.File             // the section counts, with flags in the place of some settings
+	Service  config.Counts           // of the service that the config describes; empty: none
 	Name     func(key string) string // names a key of the section for errors
 	From, To string                  // the first day and the one after the last, or their times
 	Typical  bool                    // a typical day, of the range's Days

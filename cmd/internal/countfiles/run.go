@@ -51,6 +51,8 @@ func (m onMap) around() float64 { return m.squares / max(m.vehicles, 1) }
 type worker struct {
 	days           []map[string]*userDay // users by name
 	fixes, outside int64                 // read, and of these in no window
+	inside         bool                  // one lies in a zone
+	swapped        int64                 // before that: would, with the coordinates exchanged
 	refused        engine.Refusals       // not plausible
 	times          span                  // of the others
 }
@@ -125,7 +127,22 @@ func (r *run) read(ctx context.Context, source Source, log io.Writer) error {
 	for i := 1; i < len(r.workers); i++ {
 		all.merge(&r.workers[i], r.settings.PerDay)
 	}
-	return source.Skips().Nothing(all.fixes)
+	return cmp.Or(source.Skips().Nothing(all.fixes), all.nowhere())
+}
+
+// nowhere returns an error if there are fixes and none of them, of any day, lies in a zone: zones
+// or columns are wrong, and all that could be published is noise. The error is for the owner alone
+// (PROOFS.md, "counts: a user's day").
+func (w *worker) nowhere() error {
+	fixes := w.fixes - w.refused.Total()
+	switch {
+	case fixes == 0 || w.inside:
+		return nil
+	case w.swapped > 0:
+		return fmt.Errorf("no fix lies in a zone, but %d of %d would if latitude and longitude "+
+			"changed places (box-empty)", w.swapped, fixes)
+	}
+	return fmt.Errorf("no fix of %d lies in a zone (box-empty)", fixes)
 }
 
 // count counts one fix. It looks at the fix by itself, and at what the user has on the same day.
@@ -136,6 +153,12 @@ func (w *worker) count(r *run, fix schemas.Raw) {
 		return
 	}
 	w.times.widen(span{fix.Timestamp, fix.Timestamp})
+	if elsewhere := int32(r.zones.Count() - 1); !w.inside {
+		w.inside = r.zones.Of(fix.Latitude, fix.Longitude) < elsewhere
+		if !w.inside && r.zones.Of(fix.Longitude, fix.Latitude) < elsewhere {
+			w.swapped++
+		}
+	}
 	window := r.plan.At(fix.Timestamp)
 	day, ok := r.places[window.Day]
 	if !ok {
@@ -159,6 +182,7 @@ func (w *worker) count(r *run, fix schemas.Raw) {
 func (w *worker) merge(other *worker, perDay int) {
 	w.fixes += other.fixes
 	w.outside += other.outside
+	w.inside, w.swapped = w.inside || other.inside, w.swapped+other.swapped
 	for i, n := range other.refused.ByReason {
 		w.refused.ByReason[i] += n
 	}
@@ -202,9 +226,7 @@ func (r *run) each(
 		}
 		if r.typical != nil {
 			r.typical.Add(sums, r.plan, windows, tally)
-			continue
-		}
-		if err := use(counts.SlotsOf(windows), tally); err != nil {
+		} else if err := use(counts.SlotsOf(windows), tally); err != nil {
 			return err
 		}
 	}
@@ -215,11 +237,7 @@ func (r *run) each(
 }
 
 func (r *run) publisher() (*counts.Publisher, error) {
-	streams := noise.NewKeyed(r.request.Key)
-	if r.typical != nil {
-		return counts.NewTypical(streams, r.zones, r.settings, r.typical)
-	}
-	return counts.NewPublisher(streams, r.zones, r.settings)
+	return counts.NewTypical(noise.NewKeyed(r.request.Key), r.zones, r.settings, r.typical)
 }
 
 // register enters what is published in the ledger of the key, and says which ε its days have by
@@ -241,7 +259,11 @@ func (r *run) register(ctx context.Context) (words string, err error) {
 	if err := ledger.add(lines); err != nil {
 		return "", err
 	}
-	return ledger.spent(r.days), ledger.commit(ctx)
+	service, err := served(r.request.Service, r.days)
+	if err != nil {
+		return "", err
+	}
+	return ledger.spent(r.days, service), ledger.commit(ctx)
 }
 
 // ledgerLines are the windows of the run, or the days of its typical day.
@@ -481,8 +503,8 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 		l.Line("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
 			"--from, --to or --time-zone")
 	case onMap == 0:
-		l.Line("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: "+
-			"correct --box or --zone, or --columns if latitude and longitude changed places")
+		l.Line("WARNING", "all fixes of these days lie outside the zones, whose numbers are noise "+
+			"alone")
 	default:
 		return false
 	}

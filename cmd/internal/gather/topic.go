@@ -191,6 +191,8 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 }
 
 // complete returns an error where a partition may have lost records that were appended after Since.
+// Only the time at which the broker appended its first record tells: all that is lost was appended
+// before. A producer's clock may have given any time.
 func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
 	if s.Since.IsZero() || r.First == 0 {
 		return nil
@@ -198,12 +200,11 @@ func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
 	record, ok, err := r.Cursor(r.First, r.End).Next(ctx)
 	switch {
 	case err != nil:
-	case !ok:
-		err = fmt.Errorf("%s/%d is empty, and nothing tells whether it held records since %s",
-			s.Name, p, s.Since.UTC().Format(time.RFC3339))
-	case record.Timestamp < 0 || record.Timestamp > s.Since.UnixMilli():
-		err = fmt.Errorf("%s/%d has lost records since %s (retention): choose a later --from",
-			s.Name, p, s.Since.UTC().Format(time.RFC3339))
+	case !ok || !record.Appended:
+		err = fmt.Errorf("%s/%d has lost records, nothing says since when (counts-lost)", s.Name, p)
+	case record.Timestamp > s.Since.UnixMilli():
+		err = fmt.Errorf("%s/%d has lost records since %s (counts-lost)", s.Name, p,
+			s.Since.UTC().Format(time.RFC3339))
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func owned(r consumer.Record) consumer.Record {
 	b := append(append(make([]byte, 0, len(r.Key)+len(r.Value)), r.Key...), r.Value...)
 	own := consumer.Record{
 		Offset: r.Offset, Timestamp: r.Timestamp, Value: b[len(r.Key):],
-		Headers: slices.Clone(r.Headers),
+		Headers: slices.Clone(r.Headers), Appended: r.Appended,
 	}
 	if r.Key != nil {
 		own.Key = b[:len(r.Key):len(r.Key)]
