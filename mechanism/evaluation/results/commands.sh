@@ -41,7 +41,7 @@ geodither tune --in TRAIN --box 39.85,116.27,39.97,116.50 --target-epsilon 20 --
 geodither train --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --interpolate 5m --smoothing radius=5 --in GEOLIFE --out joined.avro
 geodither model fit joined.avro --in GEOLIFE --held-out HELD
 geodither model fit la.avro --in gowalla.txt.gz --held-out 0.2
-geodither train --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --dp-epsilon 1 --in TRAIN --out private.avro
+geodither train --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --interpolate 5m --dp-epsilon 1 --in TRAIN --out private.avro
 
 # two-cores: with GOMAXPROCS=1 and 2.
 geodither aggregate --model gl.avro --in sanitized.csv --window 1h --zone 1km --out zones.csv
