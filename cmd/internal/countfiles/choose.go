@@ -64,6 +64,9 @@ func (s *Score) Add(shown []float64, truth []int64) {
 	s.seen += n
 }
 
+// Seen says whether any vehicle is on the map.
+func (s *Score) Seen() bool { return s.seen > 0 }
+
 // Share is the share of vehicles that are shown in a wrong zone.
 func (s *Score) Share() float64 { return s.wrong / max(s.seen, 1) }
 

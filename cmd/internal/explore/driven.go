@@ -21,11 +21,14 @@ const (
 	// mostDays is how many days of the calendar are looked at: twenty of them are working days.
 	mostDays    = 28
 	workingDays = "mon-fri"
-	// zoneKM is about the side of a zone. A map has fewZones where it has as many cells, and at
-	// most mostZones: a knob draws noise for each zone of each slot of each day.
-	zoneKM    = 1
-	fewZones  = 64
-	mostZones = 256
+	// zoneKM is about the side of a zone. A map has fewZones where it has as many cells. It has
+	// leastZones or more, and else no more than have vehiclesOfZone each, or noise is all that they
+	// show, and at most mostZones: a knob draws noise for each zone of each slot of each day.
+	zoneKM         = 1
+	fewZones       = 64
+	leastZones     = 16
+	vehiclesOfZone = 10
+	mostZones      = 256
 )
 
 // Usual is where a fleet usually is at a time of the day: in truth, and as it may be published.
@@ -86,7 +89,7 @@ type driven struct {
 // drive counts what vehicles do on the working days of their busiest four weeks.
 func drive(users []User, plan *counts.Plan, g *grid.Grid, o Outline) (*driven, error) {
 	d := &driven{plan: plan}
-	if err := d.divide(g, o); err != nil {
+	if err := d.divide(g, o, len(users)); err != nil {
 		return nil, err
 	}
 	dates := map[counts.Date]int{}
@@ -122,7 +125,7 @@ func drive(users []User, plan *counts.Plan, g *grid.Grid, o Outline) (*driven, e
 }
 
 // divide makes zones of the outline's areas, or of squares where these cannot be.
-func (d *driven) divide(g *grid.Grid, o Outline) (err error) {
+func (d *driven) divide(g *grid.Grid, o Outline, vehicles int) (err error) {
 	if areas := o.areas(g); len(areas) > 0 {
 		var named *counts.Zones
 		if named, err = counts.Polygons(areas); err == nil {
@@ -133,20 +136,20 @@ func (d *driven) divide(g *grid.Grid, o Outline) (err error) {
 		}
 		d.Zones = fmt.Sprintf("The areas of the outline cannot be zones: %s. ", err)
 	}
-	if d.zones, err = squaresOf(g, sideOf(g.Cells(), g.CellKM())); err != nil {
+	if d.zones, err = squaresOf(g, sideOf(g.Cells(), g.CellKM(), vehicles)); err != nil {
 		return err
 	}
 	d.Zones += fmt.Sprintf("Zones are %.2f km wide.", d.zones.sideKM())
 	return nil
 }
 
-// sideOf returns how many cells the side of a zone has on a map.
-func sideOf(cells int, cellKM float64) int {
+// sideOf returns how many cells the side of a zone has on a map, for a number of vehicles.
+func sideOf(cells int, cellKM float64, vehicles int) int {
 	side := max(1, int(math.Round(zoneKM/cellKM)))
 	for side > 1 && cells/(side*side) < fewZones {
 		side--
 	}
-	for cells/(side*side) > mostZones {
+	for most := min(max(vehicles/vehiclesOfZone, leastZones), mostZones); cells/(side*side) > most; {
 		side++
 	}
 	return side

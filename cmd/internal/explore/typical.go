@@ -107,12 +107,14 @@ func (d *driven) publish(ctx context.Context, q priced) (*publication, error) {
 			s.each.Add(each[i], d.seen[i])
 			s.even.Add(countfiles.Evenly(d.zones.Count()), d.seen[i])
 		}
-		if slices.Max(d.seen[i][:d.zones.Count()-1]) > 0 {
+		if own.even.Seen() {
 			off = own.off()
 		}
 		p.Slots = append(p.Slots, Slot{slot.StartMS, slot.EndMS, off})
 	}
-	p.Off = all.off()
+	if p.Off = hidden(); all.even.Seen() {
+		p.Off = all.off()
+	}
 	return p, nil
 }
 
@@ -170,7 +172,8 @@ func estimated(
 	return all, nil
 }
 
-// with returns the maps of a slot. Without the truth all of it may be published.
+// with returns the maps of a slot. Without the truth they are what is published. The cap, the days
+// and the zones are chosen by the traces all the same.
 func (p *publication) with(slot int, truth bool) *Usual {
 	all, d := p.Usual, p.of
 	shown, means := slices.Concat(p.typical, p.daily), make([][]float64, len(d.seen))

@@ -247,6 +247,20 @@ func TestUsualAnswers(t *testing.T) {
 	}
 }
 
+// TestFleetOffTheMap: of vehicles that are never on the map no figure says how far off they are.
+func TestFleetOffTheMap(t *testing.T) {
+	truth := vans(t, 3, 1, 8)
+	for _, u := range truth.users {
+		for i := range u.Fixes {
+			u.Fixes[i].Latitude += 5
+		}
+	}
+	if p := published(t, truth, 1); !math.IsNaN(float64(p.Off.Even)) ||
+		!math.IsNaN(float64(p.Slots[8].Off.Typical)) {
+		t.Errorf("%+v", p.Off)
+	}
+}
+
 // TestBusiest: of many days those four weeks are looked at that have most fixes.
 func TestBusiest(t *testing.T) {
 	first, last := busiest(map[counts.Date]int{10: 1, 100: 5, 127: 1, 128: 2, 500: 3})
@@ -256,14 +270,18 @@ func TestBusiest(t *testing.T) {
 }
 
 // TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
-// it has as many cells, and no more than a knob can draw noise for.
+// it has as many cells and vehicles, and no more than a knob can draw noise for.
 func TestFleetZones(t *testing.T) {
 	for _, c := range []struct {
-		cells int // along a side
-		cellM float64
-		side  int
-	}{{40, 250, 4}, {160, 100, 10}, {16, 1000, 1}, {40, 3000, 3}, {17, 100, 2}, {3, 100, 1}} {
-		if side := sideOf(c.cells*c.cells, c.cellM/1000); side != c.side {
+		cells    int // along a side
+		cellM    float64
+		vehicles int
+		side     int
+	}{
+		{40, 250, 9999, 4}, {160, 100, 9999, 10}, {16, 1000, 9999, 1}, {40, 3000, 9999, 3},
+		{17, 100, 9999, 2}, {3, 100, 9999, 1}, {40, 250, 300, 8}, {40, 250, 30, 10}, {40, 250, 0, 10},
+	} {
+		if side := sideOf(c.cells*c.cells, c.cellM/1000, c.vehicles); side != c.side {
 			t.Errorf("%d cells of %g m: zones of %d cells, want %d", c.cells, c.cellM, side, c.side)
 		}
 	}

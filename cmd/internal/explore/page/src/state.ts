@@ -158,8 +158,12 @@ export class State {
     take("b.", this.other, this.otherBegins);
     this.shows = [2, 4].find((n) => address.get("shows") === String(n)) ?? 1;
     this.truth = address.get("truth") !== "0";
-    this.period = Number(address.get("period") ?? 1);
-    this.slot = Number(address.get("slot") ?? morning);
+    const number = (name: string, otherwise: number, fits: (x: number) => boolean) => {
+      const x = Number(address.get(name) ?? otherwise);
+      return fits(x) ? x : otherwise;
+    };
+    this.period = number("period", 1, (x) => x > 0);
+    this.slot = number("slot", morning, (x) => Number.isInteger(x) && x >= 0 && x < 24);
     this.turnB = this.turnB && this.shows === 2;
   }
 

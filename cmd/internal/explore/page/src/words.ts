@@ -24,10 +24,11 @@ export function meaning(epsilon: number): string {
 // how far off an observer is.
 export function toWhom(c: Course, truth: boolean): string {
   const { releases, spent, estimate_m, blind_m } = c.summary;
+  const unlimited = c.settings.budget === 0 || c.settings.budget > 20;
   const trace = `*What it means for somebody who rides in ${c.user}.* The ${c.done < c.total ? "computed part of the" : "whole"} trace has`;
   if (releases === 0) return `${trace} no release, so nothing was learned.`;
   return `${trace} ${releases === 1 ? "one release" : `${releases} releases`}, ` +
-    `and their prices add up to Σε = ${sum(spent)}${spent > 20 ? ", which protects hardly anybody: set a budget" : ""}.` +
+    `and their prices add up to Σε = ${sum(spent)}${spent > 20 && unlimited ? ", which protects hardly anybody: set a budget" : ""}.` +
     (truth ? ` The best guess of anybody who has all records is *${metres(estimate_m.median / 1000)}* from the truth ` +
       `in the median, by the model alone *${metres(blind_m.median / 1000)}*.` : "");
 }
