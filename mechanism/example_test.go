@@ -75,7 +75,7 @@ func Example() {
 	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(key),
 		mechanism.Options{Epsilon: 2})
 	check(err)
-	state := new(mechanism.State) // one for each user
+	state := new(mechanism.State) // of one user
 	out, err := sanitizer.Step(state, mechanism.Input{
 		User: "bus 7", Step: model.StepAt(at.UnixMilli()),
 		Cell: model.Grid.Locate(53.4055, -2.9880), Release: true,
