@@ -473,7 +473,7 @@ test("the fleet on a typical day, by one slider of the time", async (t) => {
   assert.ok(typical < 0.7 * even && each < typical && u.slots[8].off.daily > even - u.gain, JSON.stringify(u.slots[8]));
   // The price stands beside each map, with what it is worth.
   assert.deepEqual(await page.$$eval("#fleet figcaption", (all) => all.map((e) => e.innerText.split(/\n+/).slice(0, 3).join("; "))), [
-    "Truth (only you see it); the mean of all 20 days; 0 to 85 a zone", `A typical day; ε = 1 for all 20 days; ${percent(typical)} in a wrong zone`,
+    `Truth (only you see it); the mean of all 20 days; 0 to ${Math.round(u.truth.max)} a zone`, `A typical day; ε = 1 for all 20 days; ${percent(typical)} in a wrong zone`,
     "Daily counts; ε = 0.05 a day, 1 in all; shows nothing"]);
   assert.deepEqual(await page.$$eval("#fleet tbody tr", (all) => all.map((tr) => tr.innerText.split(/\s*\t\s*/))), [
     ["A typical day", "1", percent(typical), percent(u.off.typical)], ["Daily counts, ε = 0.05 each", "1", "nothing", "nothing"],
