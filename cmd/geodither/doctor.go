@@ -256,7 +256,7 @@ func (d *checkup) finish(out io.Writer, asJSON bool) error {
 	if d.expected == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "\nno check failed; %s, %d unchecked\n\n%s",
+	_, err := fmt.Fprintf(out, "\nno check failed; %s, %d unchecked (--json names all)\n\n%s",
 		cli.Quantity(int64(d.count(checks.Warning)), "warning"), d.count(checks.Unchecked),
 		d.expected.Figures())
 	return err

@@ -20,12 +20,16 @@ func (r *Result) Frontier() *report.Table {
 	t := &report.Table{Columns: []string{
 		"ε a day", "releases × ε", "median", "mean", "gain", "good for",
 	}}
+	fleet := "the fleet alone"
+	if r.few() {
+		fleet = "nothing"
+	}
 	t.Add("0", "the model alone", length(r.Plans[0].BlindKM), length(r.Plans[0].BlindMeanKM), "-",
-		"the fleet alone")
+		fleet)
 	for i := range r.Plans {
 		p := &r.Plans[i]
 		t.Add(p.DayEpsilon, p.plan(), length(p.MedianKM), length(p.MeanKM),
-			fmt.Sprintf("%.0f %%", 100*p.Gain()), p.goodFor())
+			fmt.Sprintf("%.0f %%", 100*p.Gain()), p.goodFor(fleet))
 	}
 	return t
 }
@@ -33,6 +37,8 @@ func (r *Result) Frontier() *report.Table {
 // fewCounted is the number of users below which counts by the hour at an ε of 1 a day tell less
 // than the guess that all zones have the same.
 const fewCounted = 100
+
+func (r *Result) few() bool { return r.Users+r.Held < fewCounted }
 
 // Verdict says what to choose and what it is worth, a paragraph each.
 func (r *Result) Verdict() (lines []string) {
@@ -58,9 +64,9 @@ func (r *Result) Verdict() (lines []string) {
 			worth = "no better than"
 		}
 		instead := "Publish counts instead: such records tell about the fleet, not about one user."
-		if all := r.Users + r.Held; all < fewCounted {
+		if r.few() {
 			instead = fmt.Sprintf("Counts of %s are mostly noise, too: nothing here helps so "+
-				"small a fleet.", users(all))
+				"small a fleet.", users(r.Users+r.Held))
 		}
 		say("WARNING: this is %s the model alone, which costs nothing. %s", worth, instead)
 	}
@@ -159,13 +165,13 @@ func (r *Result) table(name, caption string, outcomes []Outcome) *report.Table {
 	return t
 }
 
-// goodFor says what records with such errors tell: of one user, or only of all.
-func (o *Outcome) goodFor() string {
+// goodFor says what records with such errors tell: of one user, or what the fleet's say.
+func (o *Outcome) goodFor(fleet string) string {
 	switch {
 	case o.Gain() <= 0:
 		return "nothing"
 	case o.Gain() < trial.LeastGain:
-		return "the fleet alone"
+		return fleet
 	case o.MedianKM < .3:
 		return "a user's street"
 	case o.MedianKM < 1:
