@@ -28,7 +28,8 @@ type InputFlags struct {
 func (f *InputFlags) Register(flags *pflag.FlagSet) {
 	// An array, not a slice: a path may hold a comma.
 	flags.StringArrayVar(&f.Paths, "in", nil,
-		"file or folder of traces, `PATH`; repeatable; - is standard input")
+		"file or folder of traces, `PATH`; repeatable; - is standard input; times without a "+
+			"zone are UTC")
 }
 
 // RegisterColumns registers --columns.
