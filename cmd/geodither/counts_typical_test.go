@@ -178,7 +178,7 @@ func TestCountsTypicalLedger(t *testing.T) {
 }
 
 // TestCountsTypicalService: days that the config's service counts by itself are not in the ledger,
-// but in the sums: from its first day on, and by the clock of its time zone.
+// but in the sums, under a fresh key too: from its first day on, and by the clock of its time zone.
 func TestCountsTypicalService(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "in.csv", countsColumns+strings.Join(someFixes(), ""))
@@ -199,12 +199,18 @@ func TestCountsTypicalService(t *testing.T) {
 		succeed(t, "key", "new", key)
 		c := write(t, dir, "geodither.yml", brokers+"counts: "+section+"\n")
 		r := succeed(t, typicalArgs("--in", in, "--key-file", key, "-c", c)...)
-		wrong := strings.Contains(r.err, "in all")
-		if want != "" {
-			wrong = !strings.Contains(r.err, want) || !strings.Contains(r.err, `"counts serve" meet`)
-		}
-		if wrong {
-			t.Errorf("%s: no %q in\n%s", section, want, r.err)
+		fresh := succeed(t, typicalArgs("--in", in, "-c", c)...)
+		for from, words := range map[string]string{
+			"under this key": r.err, "by this run": fresh.err,
+		} {
+			from += ` or by the config's "counts serve" meet`
+			wrong := strings.Contains(words, "in all")
+			if want != "" {
+				wrong = !strings.Contains(words, want) || !strings.Contains(words, from)
+			}
+			if wrong {
+				t.Errorf("%s: no %q, %q in\n%s", section, from, want, words)
+			}
 		}
 	}
 }

@@ -85,11 +85,9 @@ func publish(
 	if err := r.read(ctx, source, std.Err); err != nil {
 		return err
 	}
-	words := ""
-	if r.request.KeyFile != "" {
-		if words, err = r.register(ctx); err != nil {
-			return err
-		}
+	words, err := r.register(ctx)
+	if err != nil {
+		return err
 	}
 	if err := r.write(ctx, std.Out); err != nil {
 		return err
@@ -241,13 +239,18 @@ func (r *run) publisher() (*counts.Publisher, error) {
 }
 
 // register enters what is published in the ledger of the key, and says which ε its days have by
-// now. It fails where other counts were published before.
+// now. It fails where other counts were published before. The ledger of a fresh key has this run
+// alone, and is on no disk.
 func (r *run) register(ctx context.Context) (words string, err error) {
-	ledger, err := openLedger(r.request.KeyFile)
-	if err != nil {
-		return "", err
+	ledger := new(ledger)
+	if r.request.KeyFile != "" {
+		if ledger, err = openLedger(r.request.KeyFile); err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, ledger.close()) }()
+	} else if r.request.Service.Epsilon == 0 {
+		return "", nil
 	}
-	defer func() { err = errors.Join(err, ledger.close()) }()
 	p, err := r.publisher()
 	if err != nil {
 		return "", err
