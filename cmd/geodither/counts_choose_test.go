@@ -178,6 +178,10 @@ func TestCountsWarnings(t *testing.T) {
 	}{
 		{[]string{"--zone", "2km", "--per-day", "12"}, ""},
 		{[]string{"--zone", "500m", "--per-day", "12"}, small},
+		{
+			[]string{"--zone", "500m", "--per-day", "12", "--typical"},
+			"Leave --per-day out to see for which zones estimate is useful",
+		},
 		{[]string{"--zone", "500m", "--per-day", "12", "--epsilon", "10"}, ""},
 		{[]string{"--zone", "2km", "--per-day", "11"}, "does not cover"},
 		{

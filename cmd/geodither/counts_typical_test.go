@@ -248,7 +248,8 @@ func TestCountsTypicalDays(t *testing.T) {
 	}
 }
 
-// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages, which is said.
+// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages, which is said, and where
+// nothing is published too.
 func TestCountsTypicalEmptyDays(t *testing.T) {
 	in := write(t, t.TempDir(), "in.csv", countsColumns+strings.Join(someFixes(), ""))
 	const words = "days have no fix"
@@ -257,6 +258,13 @@ func TestCountsTypicalEmptyDays(t *testing.T) {
 	}
 	r := succeed(t, typicalArgs("--in", in, "--days", "all", "--to", "2026-11-03")...)
 	requireWords(t, r.err, words, "correct --from and")
+	look := []string{"counts", "--in", in, "--box", countedBox, "--from", "2026-10-25", "--to"}
+	for to, empty := range map[string]bool{"2026-10-27": false, "2026-11-03": true} {
+		r := succeed(t, append(look, to)...)
+		if strings.Contains(r.err, "WARNING     6 of 9 days have no fix") != empty {
+			t.Errorf("up to %s: %s", to, r.err)
+		}
+	}
 }
 
 // TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the
