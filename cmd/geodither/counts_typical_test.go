@@ -367,5 +367,25 @@ func TestCountsTypicalLost(t *testing.T) {
 	succeed(t, of("appended", now.AddDate(0, 0, 3))...)
 	deleteRecords(t, broker, "appended", 2)
 	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, 3))...), cli.ExitFailed,
-		"nothing says since when")
+		"appended/0 has lost all its records: count files", "counts-lost")
+}
+
+// TestCountsTypicalCompacted: compaction deletes records of any time and leaves the first one, so a
+// compacted topic is refused as one that has lost records.
+func TestCountsTypicalCompacted(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in",
+		write(t, dir, "none.csv", countsColumns))
+	put(t, broker, "raw", kgo.Record{Key: []byte("a"), Value: []byte(asNDJSON([]schemas.Raw{{
+		UserID: "a", Timestamp: time.Date(2026, 10, 25, 9, 0, 0, 0, time.UTC).UnixMilli(),
+		Latitude: 51.42, Longitude: -.15,
+	}}))})
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	args := typicalArgs("-c", topicConfig(t, broker, "raw", "json", ""), "--key-file", key)
+	succeed(t, args...)
+	for _, policy := range []string{"compact", "compact,delete"} {
+		(&servicetest.World{Addr: broker}).Alter(t, "raw", "cleanup.policy", policy)
+		requireMessage(t, call(t, args...), cli.ExitFailed, "raw is compacted", "counts-lost")
+	}
 }
