@@ -248,8 +248,8 @@ func TestCountsTypicalDays(t *testing.T) {
 	}
 }
 
-// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages, which is said, and where
-// nothing is published too.
+// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages. That is said where
+// nothing is published, too.
 func TestCountsTypicalEmptyDays(t *testing.T) {
 	in := write(t, t.TempDir(), "in.csv", countsColumns+strings.Join(someFixes(), ""))
 	const words = "days have no fix"
