@@ -162,8 +162,11 @@ func TestCountsChooseNamed(t *testing.T) {
 			t.Errorf("%v: %d trials, want %d:\n%s", c.args, n, c.rows, out)
 		}
 	}
-	requireMessage(t, call(t, chooseArgs(in, "--epsilon", "1", "--out", "out.csv")...),
-		cli.ExitUsage, "--per-day is not set")
+	c := write(t, dir, "geodither.yml", "counts: {epsilon: 1, zone: 3km}\n")
+	for _, more := range [][]string{{"--epsilon", "1"}, {"--per-day", "9"}, {"-c", c}} {
+		requireMessage(t, call(t, append(chooseArgs(in, "--out", "out.csv"), more...)...),
+			cli.ExitUsage, "to publish, give --epsilon and --per-day; to look first, leave out ")
+	}
 }
 
 // TestCountsWarnings: the summary says where all numbers are noise, and where most of them are.
@@ -178,6 +181,10 @@ func TestCountsWarnings(t *testing.T) {
 	}{
 		{[]string{"--zone", "2km", "--per-day", "12"}, ""},
 		{[]string{"--zone", "500m", "--per-day", "12"}, small},
+		{
+			[]string{"--zone", "500m", "--per-day", "12", "--typical"},
+			"Leave --per-day out to see for which zones estimate is useful",
+		},
 		{[]string{"--zone", "500m", "--per-day", "12", "--epsilon", "10"}, ""},
 		{[]string{"--zone", "2km", "--per-day", "11"}, "does not cover"},
 		{

@@ -559,7 +559,7 @@ func TestCountsUsage(t *testing.T) {
 		},
 		{countsArgs("--in", in, "--edition", "0"), "edition 0"},
 		{countsArgs("--in", in, "--out", "counts.parquet"), ".csv or .ndjson"},
-		{append(countsArgs("--in", in), "--epsilon", "0"), "--epsilon is not set"},
+		{append(countsArgs("--in", in), "--epsilon", "0"), "give --epsilon and"},
 	} {
 		requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words)
 	}

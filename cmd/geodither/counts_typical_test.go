@@ -178,7 +178,7 @@ func TestCountsTypicalLedger(t *testing.T) {
 }
 
 // TestCountsTypicalService: days that the config's service counts by itself are not in the ledger,
-// but in the sums: from its first day on, and by the clock of its time zone.
+// but in the sums, under a fresh key too: from its first day on, and by the clock of its time zone.
 func TestCountsTypicalService(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "in.csv", countsColumns+strings.Join(someFixes(), ""))
@@ -199,12 +199,18 @@ func TestCountsTypicalService(t *testing.T) {
 		succeed(t, "key", "new", key)
 		c := write(t, dir, "geodither.yml", brokers+"counts: "+section+"\n")
 		r := succeed(t, typicalArgs("--in", in, "--key-file", key, "-c", c)...)
-		wrong := strings.Contains(r.err, "in all")
-		if want != "" {
-			wrong = !strings.Contains(r.err, want) || !strings.Contains(r.err, `"counts serve" meet`)
-		}
-		if wrong {
-			t.Errorf("%s: no %q in\n%s", section, want, r.err)
+		fresh := succeed(t, typicalArgs("--in", in, "-c", c)...)
+		for from, words := range map[string]string{
+			"under this key": r.err, "by this run": fresh.err,
+		} {
+			from += ` or by the config's "counts serve" meet`
+			wrong := strings.Contains(words, "in all")
+			if want != "" {
+				wrong = !strings.Contains(words, want) || !strings.Contains(words, from)
+			}
+			if wrong {
+				t.Errorf("%s: no %q, %q in\n%s", section, from, want, words)
+			}
 		}
 	}
 }
@@ -242,7 +248,8 @@ func TestCountsTypicalDays(t *testing.T) {
 	}
 }
 
-// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages, which is said.
+// TestCountsTypicalEmptyDays: a range beyond the files lowers all averages. That is said where
+// nothing is published, too.
 func TestCountsTypicalEmptyDays(t *testing.T) {
 	in := write(t, t.TempDir(), "in.csv", countsColumns+strings.Join(someFixes(), ""))
 	const words = "days have no fix"
@@ -251,6 +258,13 @@ func TestCountsTypicalEmptyDays(t *testing.T) {
 	}
 	r := succeed(t, typicalArgs("--in", in, "--days", "all", "--to", "2026-11-03")...)
 	requireWords(t, r.err, words, "correct --from and")
+	look := []string{"counts", "--in", in, "--box", countedBox, "--from", "2026-10-25", "--to"}
+	for to, empty := range map[string]bool{"2026-10-27": false, "2026-11-03": true} {
+		r := succeed(t, append(look, to)...)
+		if strings.Contains(r.err, "WARNING     6 of 9 days have no fix") != empty {
+			t.Errorf("up to %s: %s", to, r.err)
+		}
+	}
 }
 
 // TestCountsTypicalTopic: a raw topic gives the bytes of the same fixes in files, whatever the
@@ -353,5 +367,25 @@ func TestCountsTypicalLost(t *testing.T) {
 	succeed(t, of("appended", now.AddDate(0, 0, 3))...)
 	deleteRecords(t, broker, "appended", 2)
 	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, 3))...), cli.ExitFailed,
-		"nothing says since when")
+		"appended/0 has lost all its records: count files", "counts-lost")
+}
+
+// TestCountsTypicalCompacted: compaction deletes records of any time and leaves the first one, so a
+// compacted topic is refused as one that has lost records.
+func TestCountsTypicalCompacted(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in",
+		write(t, dir, "none.csv", countsColumns))
+	put(t, broker, "raw", kgo.Record{Key: []byte("a"), Value: []byte(asNDJSON([]schemas.Raw{{
+		UserID: "a", Timestamp: time.Date(2026, 10, 25, 9, 0, 0, 0, time.UTC).UnixMilli(),
+		Latitude: 51.42, Longitude: -.15,
+	}}))})
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	args := typicalArgs("-c", topicConfig(t, broker, "raw", "json", ""), "--key-file", key)
+	succeed(t, args...)
+	for _, policy := range []string{"compact", "compact,delete"} {
+		(&servicetest.World{Addr: broker}).Alter(t, "raw", "cleanup.policy", policy)
+		requireMessage(t, call(t, args...), cli.ExitFailed, "raw is compacted", "counts-lost")
+	}
 }

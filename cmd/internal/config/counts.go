@@ -45,16 +45,13 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 	if n.Edition < 0 || n.Edition > 1<<31 {
 		return s, fmt.Errorf("%s %d: the first edition is 1", name("edition"), n.Edition)
 	}
-	var missing []string
-	if n.Epsilon == 0 {
-		missing = append(missing, name("epsilon"))
-	}
-	if n.PerDay == 0 {
-		missing = append(missing, name("per_day"))
-	}
-	if len(missing) > 0 {
-		return s, fmt.Errorf("%s is not set: for a user's whole day ε = 1 is strong",
-			strings.Join(missing, ", "))
+	switch {
+	case n.Epsilon == 0:
+		return s, fmt.Errorf("%s is not set: ε = 1 is strong for a user's whole day",
+			name("epsilon"))
+	case n.PerDay == 0:
+		return s, fmt.Errorf("%s is not set: a user counts in at most so many windows of a day",
+			name("per_day"))
 	}
 	if err := s.Settings.Validate(); err != nil {
 		return s, fmt.Errorf("%s, %s: %w", name("epsilon"), name("per_day"), err)

@@ -171,6 +171,7 @@ func choose(
 	l.Line("fixes", "%d, of these %d outside the days and %s", fine.workers[0].fixes,
 		fine.workers[0].outside, fine.workers[0].refusedWords())
 	if !fine.warnOfNothing(l, onMap) {
+		fine.warnOfEmptyDays(l)
 		err = chosen(l, trials, epsilons)
 	}
 	_, wrong := fmt.Fprint(std.Err, l.String()) // std.Out has what may be published

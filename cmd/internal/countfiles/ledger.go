@@ -224,7 +224,7 @@ func (l ledgerLine) overlapping(lines []ledgerLine) (found *ledgerLine) {
 
 // commit puts the ledger on the disk, complete or not at all.
 func (l *ledger) commit(ctx context.Context) error {
-	if l.added == 0 {
+	if l.added == 0 || l.path == "" {
 		return nil
 	}
 	file, err := files.Prepare(ctx, l.path, l)
@@ -258,10 +258,13 @@ func (l *ledger) close() error { return os.Remove(l.lock) }
 // and those of a service, where there are several: for a day, and for all days of the run. Days of
 // two time zones overlap in part, and a user's fixes of the common part count in both.
 func (l *ledger) spent(days [][]counts.Window, service []publication) string {
-	most, sum, total, from := 1, 0.0, 0.0, ""
+	most, sum, total, from := 1, 0.0, 0.0, "under this key"
 	all := append(publications(l.lines), service...)
+	if l.path == "" {
+		from = "by this run"
+	}
 	if len(service) > 0 {
-		from = " or by the config's \"counts serve\""
+		from += " or by the config's \"counts serve\""
 	}
 	for _, day := range all {
 		if !slices.ContainsFunc(days, func(of []counts.Window) bool {
@@ -277,8 +280,8 @@ func (l *ledger) spent(days [][]counts.Window, service []publication) string {
 	if most == 1 {
 		return ""
 	}
-	return fmt.Sprintf("WARNING     %d days that were published under this key%s meet in one that "+
-		"this run touches: for a user's day that is ε = %.4g in all, for the %s of this run %.4g\n",
+	return fmt.Sprintf("WARNING     %d days that were published %s meet in one that this run "+
+		"touches: for a user's day that is ε = %.4g in all, for the %s of this run %.4g\n",
 		most, from, sum, cli.Quantity(int64(len(days)), "day"), total)
 }
 

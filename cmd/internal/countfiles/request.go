@@ -77,6 +77,10 @@ func (q Request) Validate() error {
 
 // options reads the request. An error is one of the user's.
 func (q Request) options() (o options, err error) {
+	if c := q.Config.Counts; c.Epsilon == 0 || c.PerDay == 0 {
+		return o, errors.New("to publish, give --epsilon and --per-day; to look first, leave out " +
+			"--per-day, --out and --key-file")
+	}
 	counted, err := q.Config.Counted(q.Name)
 	if err != nil {
 		return o, err

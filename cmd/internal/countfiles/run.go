@@ -85,11 +85,9 @@ func publish(
 	if err := r.read(ctx, source, std.Err); err != nil {
 		return err
 	}
-	words := ""
-	if r.request.KeyFile != "" {
-		if words, err = r.register(ctx); err != nil {
-			return err
-		}
+	words, err := r.register(ctx)
+	if err != nil {
+		return err
 	}
 	if err := r.write(ctx, std.Out); err != nil {
 		return err
@@ -241,13 +239,18 @@ func (r *run) publisher() (*counts.Publisher, error) {
 }
 
 // register enters what is published in the ledger of the key, and says which ε its days have by
-// now. It fails where other counts were published before.
+// now. It fails where other counts were published before. The ledger of a fresh key has this run
+// alone, and is on no disk.
 func (r *run) register(ctx context.Context) (words string, err error) {
-	ledger, err := openLedger(r.request.KeyFile)
-	if err != nil {
-		return "", err
+	ledger := new(ledger)
+	if r.request.KeyFile != "" {
+		if ledger, err = openLedger(r.request.KeyFile); err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, ledger.close()) }()
+	} else if r.request.Service.Epsilon == 0 {
+		return "", nil
 	}
-	defer func() { err = errors.Join(err, ledger.close()) }()
 	p, err := r.publisher()
 	if err != nil {
 		return "", err
@@ -431,12 +434,9 @@ func mostCut(seen, counted [24]int64) (hour int, share float64) {
 func (r *run) trueWords(l *cli.Summary) {
 	w := &r.workers[0]
 	var seen, counted [24]int64
-	users, empty := 0, 0
+	users := 0
 	for day, windows := range r.days {
 		users += len(w.days[day])
-		if len(w.days[day]) == 0 {
-			empty++
-		}
 		for _, user := range w.days[day] {
 			for i, word := range user.seen {
 				for ; word != 0; word &= word - 1 {
@@ -457,10 +457,7 @@ func (r *run) trueWords(l *cli.Summary) {
 			time.UnixMilli(w.times.firstMS).UTC().Format(time.RFC3339),
 			time.UnixMilli(w.times.lastMS).UTC().Format(time.RFC3339))
 	}
-	if r.typical != nil && empty > 0 && users > 0 {
-		l.Line("WARNING", "%d of %d days have no fix, and lower all averages: correct --from and "+
-			"--to if the files end earlier", empty, len(r.days))
-	}
+	r.warnOfEmptyDays(l)
 	share, text := capWords(seen, counted)
 	l.Line("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
 		100*share, text)
@@ -493,6 +490,20 @@ func capWords(seen, counted [24]int64) (share float64, text string) {
 	return float64(cut) / float64(max(all, 1)), text
 }
 
+// warnOfEmptyDays warns of days of a typical day that nobody has driven on.
+func (r *run) warnOfEmptyDays(l *cli.Summary) {
+	empty := 0
+	for _, users := range r.workers[0].days {
+		if len(users) == 0 {
+			empty++
+		}
+	}
+	if r.typical != nil && 0 < empty && empty < len(r.days) {
+		l.Line("WARNING", "%d of %d days have no fix, and lower the averages of a typical day: "+
+			"correct --from and --to if the files end earlier", empty, len(r.days))
+	}
+}
+
 // warnOfNothing warns where nobody is on the days, or on the map, and reports whether it did.
 func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 	switch w := &r.workers[0]; {
@@ -515,14 +526,14 @@ func (r *run) warnOfNothing(l *cli.Summary, onMap float64) bool {
 func (r *run) warn(l *cli.Summary) {
 	// Of a typical day both are averages over its days.
 	zones, scale := r.zones.Count()-1, float64(r.settings.PerDay)/r.settings.Epsilon
-	around, advice := r.inZones.around()/float64(zones), "Leave --per-day out to see which zones "+
-		"are useful"
+	around := r.inZones.around() / float64(zones)
 	if r.typical != nil {
-		around, advice = around/float64(len(r.days)), "Take estimate, not vehicles"
+		around /= float64(len(r.days))
 	}
 	if !r.warnOfNothing(l, r.inZones.vehicles) && around < scale {
 		l.Line("WARNING", "the fleet is smaller than the noise: %.3g vehicles in a zone and "+
-			"window, noise of scale %.3g. %s", around, scale, advice)
+			"window, noise of scale %.3g. Leave --per-day out to see for which zones estimate is "+
+			"useful", around, scale)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -158,6 +159,9 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := s.whole(ctx); err != nil {
+		return nil, 0, err
+	}
 	held := int64(0)
 	for p := range int32(counts[s.Name]) {
 		r, err := topics.Open(ctx, s.Client, s.Name, p, consumer.FetcherOptions{})
@@ -190,6 +194,20 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	return windows, total, nil
 }
 
+// whole returns an error where Since is set and the topic is compacted: that deletes records of any
+// time, and leaves the first one.
+func (s *Topic) whole(ctx context.Context) error {
+	if s.Since.IsZero() {
+		return nil
+	}
+	const policy = "cleanup.policy"
+	have, err := admin.Configs(ctx, s.Client, wire.Options{}, s.Name, policy)
+	if err == nil && strings.Contains(have[policy], topics.Compacted[policy]) {
+		err = fmt.Errorf("%s is compacted: it may have lost any record (counts-lost)", s.Name)
+	}
+	return err
+}
+
 // complete returns an error where a partition may have lost records that were appended after Since.
 // Only the time at which the broker appended its first record tells: all that is lost was appended
 // before. A producer's clock may have given any time.
@@ -200,7 +218,10 @@ func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
 	record, ok, err := r.Cursor(r.First, r.End).Next(ctx)
 	switch {
 	case err != nil:
-	case !ok || !record.Appended:
+	case !ok:
+		err = fmt.Errorf("%s/%d has lost all its records: count files of them (counts-lost)",
+			s.Name, p)
+	case !record.Appended:
 		err = fmt.Errorf("%s/%d has lost records, nothing says since when (counts-lost)", s.Name, p)
 	case record.Timestamp > s.Since.UnixMilli():
 		err = fmt.Errorf("%s/%d has lost records since %s (counts-lost)", s.Name, p,
