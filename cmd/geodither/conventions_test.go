@@ -298,8 +298,8 @@ func TestMissingFlags(t *testing.T) {
 	}
 }
 
-// TestCompletion: the shell offers the values of a flag that has a few, the names that a command
-// takes, and YAML files for -c.
+// TestCompletion: the shell offers the values of a flag that has a few, behind any other flag too,
+// the names that a command takes, and YAML files for -c.
 func TestCompletion(t *testing.T) {
 	few := []string{"accept", "also", "experiment", "format", "mechanism"}
 	for path, cmd := range runnable() {
@@ -308,12 +308,25 @@ func TestCompletion(t *testing.T) {
 			if flag == nil {
 				continue
 			}
-			r := succeed(t, append(append([]string{"__complete"}, strings.Fields(path)...),
-				"--"+name, "")...)
-			offered := strings.Fields(strings.Split(r.out, ":")[0])
+			offers := func(before ...string) []string {
+				r := succeed(t, slices.Concat([]string{"__complete"}, strings.Fields(path), before,
+					[]string{"--" + name, ""})...)
+				return strings.Fields(strings.Split(r.out, ":")[0])
+			}
+			offered := offers()
 			if len(offered) == 0 {
 				t.Errorf("%s --%s: the shell offers nothing", path, name)
 			}
+			cmd.Flags().VisitAll(func(f *pflag.Flag) {
+				value := map[string]string{
+					"bool": "true", "duration": "1h", "float64": "1", "int": "1", "uint64": "1",
+					"stringToString": "a=b", "time": "2026-11-21",
+				}[f.Value.Type()]
+				if text := fmt.Sprintf("--%s=%s", f.Name, cmp.Or(value, f.DefValue)); f.Name != name &&
+					f.Name != "help" && !slices.Equal(offers(text), offered) {
+					t.Errorf("%s %s --%s: the shell offers others", path, text, name)
+				}
+			})
 			for _, value := range offered {
 				if err := flag.Value.Set(value); err != nil {
 					t.Errorf("%s --%s %s: %v", path, name, value, err)
