@@ -24,6 +24,7 @@ type consumeFlags struct {
 	user                  string
 	limit                 int
 	follow, fromEnd, dead bool
+	others                bool // there are records of other users
 }
 
 func newConsume(std cli.Streams) *cobra.Command {
@@ -88,7 +89,7 @@ func (f *consumeFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		return errors.Join(err, file.Discard())
 	}
 	if printed == 0 && !f.follow {
-		if why := source.Waiting(cmd.Context()); why != "" {
+		if why := source.Waiting(cmd.Context(), f.others); why != "" {
 			fmt.Fprintln(std.Err, why)
 		}
 		fmt.Fprintln(std.Err, f.noneConsumed(topic.Name))
@@ -170,7 +171,7 @@ func (f *consumeFlags) read(
 		return 0, err
 	}
 	quiet := time.AfterFunc(quietFor, func() {
-		if why := source.Waiting(ctx); why != "" && source.Follow {
+		if why := source.Waiting(ctx, false); why != "" && source.Follow {
 			fmt.Fprintf(log, "waiting for records until Ctrl-C: %s\n", why)
 		}
 	})
@@ -178,6 +179,7 @@ func (f *consumeFlags) read(
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		quiet.Stop()
 		if f.ofAnother(codec, r.Value) {
+			f.others = true
 			return nil
 		}
 		if err := printer.Print(r.Value); err != nil {

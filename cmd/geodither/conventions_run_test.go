@@ -168,6 +168,10 @@ func TestConsumeOptions(t *testing.T) {
 			}
 		}
 	}
+	if _, said := consume("none.csv", "--user", "nobody"); strings.Contains(said, "none of the") ||
+		!strings.HasPrefix(said, "there is no record of this user in ") {
+		t.Errorf("a user without records: %s", said)
+	}
 	requireMessage(t, call(t, "consume", "-c", s.config, "--out", filepath.Join(dir, "a.xml")),
 		cli.ExitUsage, ".xml", ".csv, .ndjson")
 	requireMessage(t, call(t, "consume", "-c", s.config, "--limit", "-1"), cli.ExitUsage, "--limit")
