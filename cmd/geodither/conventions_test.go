@@ -79,14 +79,18 @@ func TestConfigWithoutFlag(t *testing.T) {
 			t.Setenv(cli.ConfigVariable, variable)
 			r, said := try(), "config: "+file+"\n"
 			switch {
-			case optional && (strings.Count(r.err, file) != 1 ||
-				!strings.HasPrefix(r.err, "without -c "+file+" is not used\n")):
+			case optional && (strings.Count(r.err, file) != 2 ||
+				!strings.HasPrefix(r.err, file+" is not read: add -c "+file+" if you mean it\n")):
 				t.Errorf("%s takes a config that nobody named:\n%s", path, r.err)
 			case !optional && (r.code != cli.ExitUsage && path != "doctor" || // it has one finding
 				!strings.HasPrefix(r.err, said) ||
 				!strings.Contains(r.err+r.out, file+": line 1: unknown key")):
 				t.Errorf("%s does not take %s: exit %d\n%s", path, file, r.code, r.err)
 			}
+		}
+		t.Setenv(cli.ConfigVariable, "gone.yml")
+		if r := try(); strings.Contains(r.err+r.out, "gone.yml") == optional {
+			t.Errorf("%s with a variable that names no file: exit %d\n%s", path, r.code, r.err)
 		}
 		t.Setenv(cli.ConfigVariable, "")
 		if err := os.Remove("geodither.yml"); err != nil {
