@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,5 +204,6 @@ func (f *consumeFlags) read(
 	if err != nil && printed == 0 && ctx.Err() == nil {
 		return 0, err
 	}
-	return printed, errors.Join(err, printer.Close(), buffered.Flush())
+	closed, flushed := printer.Close(), buffered.Flush() // they may repeat the error
+	return printed, cmp.Or(err, closed, flushed)
 }

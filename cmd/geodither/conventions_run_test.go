@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,6 +172,16 @@ func TestConsumeOptions(t *testing.T) {
 	if _, said := consume("none.csv", "--user", "nobody"); strings.Contains(said, "none of the") ||
 		!strings.HasPrefix(said, "there is no record of this user in ") {
 		t.Errorf("a user without records: %s", said)
+	}
+	for _, format := range []string{"csv", "json", "geojson", "parquet"} {
+		if _, err := os.Stat("/dev/full"); err != nil {
+			continue // this system has no device that is always full
+		}
+		r := call(t, "consume", "-c", s.config, "--out", "/dev/full", "--format", format,
+			"--follow", "--limit", "200")
+		if r.code != cli.ExitFailed || strings.Count(r.err, "cannot be written") != 1 {
+			t.Errorf("%s on a full disk: exit %d, %s", format, r.code, r.err)
+		}
 	}
 	requireMessage(t, call(t, "consume", "-c", s.config, "--out", filepath.Join(dir, "a.xml")),
 		cli.ExitUsage, ".xml", ".csv, .ndjson")
