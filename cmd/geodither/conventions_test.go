@@ -266,7 +266,7 @@ func TestExitCodes(t *testing.T) {
 	for _, args := range [][]string{
 		{"broker", "--port", port}, {"explore", "--listen", "127.0.0.1:" + port},
 	} {
-		if r := call(t, args...); r.code != cli.ExitFailed {
+		if r := call(t, args...); r.code != cli.ExitFailed || !strings.Contains(r.err, args[1]) {
 			t.Errorf("%q, which is in use: exit %d\n%s", args, r.code, r.err)
 		}
 	}
