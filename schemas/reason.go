@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	_ "embed" // for the text below
 	"math"
 	"strings"
 	"time"
@@ -57,6 +58,30 @@ func (r Reason) Words() string {
 		ReasonAfterGrace:          "the fix was appended after its window's grace",
 		ReasonProducerTime:        "the record has its producer's time in place of a broker's",
 	}[r.Kind()]
+}
+
+//go:embed REASONS.md
+var reasons string
+
+// Explanation is what REASONS.md says about a kind of reason.
+type Explanation struct {
+	Kind  Reason
+	Found string
+	Cause string // a likely one, or empty
+}
+
+// Explanations are the rows of REASONS.md, in its order. The last ones are of lines of files.
+func Explanations() (all []Explanation) {
+	for line := range strings.Lines(reasons) {
+		if row, ok := strings.CutPrefix(line, "| `"); ok {
+			cells := strings.Split(row, "|")
+			all = append(all, Explanation{
+				Reason(strings.Trim(cells[0], " `")), strings.TrimSpace(cells[1]),
+				strings.TrimSpace(cells[2]),
+			})
+		}
+	}
+	return all
 }
 
 // Reasons about the bytes, which are not a record of the expected schema.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +26,10 @@ service's changelog with every user's account of ε too.`,
 				return cli.Usagef("--port %d: choose 1 to 65535, or 0", o.Port)
 			}
 			broker, err := devbroker.Start(o)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("port %d is in use: choose another with --port, and name it under "+
+					"brokers of the config", o.Port)
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type consumeFlags struct {
 	user                  string
 	limit                 int
 	follow, fromEnd, dead bool
+	others                bool // there are records of other users
 }
 
 func newConsume(std cli.Streams) *cobra.Command {
@@ -88,7 +90,7 @@ func (f *consumeFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		return errors.Join(err, file.Discard())
 	}
 	if printed == 0 && !f.follow {
-		if why := source.Waiting(cmd.Context()); why != "" {
+		if why := source.Waiting(cmd.Context(), f.others); why != "" {
 			fmt.Fprintln(std.Err, why)
 		}
 		fmt.Fprintln(std.Err, f.noneConsumed(topic.Name))
@@ -170,7 +172,7 @@ func (f *consumeFlags) read(
 		return 0, err
 	}
 	quiet := time.AfterFunc(quietFor, func() {
-		if why := source.Waiting(ctx); why != "" && source.Follow {
+		if why := source.Waiting(ctx, false); why != "" && source.Follow {
 			fmt.Fprintf(log, "waiting for records until Ctrl-C: %s\n", why)
 		}
 	})
@@ -178,6 +180,7 @@ func (f *consumeFlags) read(
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		quiet.Stop()
 		if f.ofAnother(codec, r.Value) {
+			f.others = true
 			return nil
 		}
 		if err := printer.Print(r.Value); err != nil {
@@ -201,5 +204,6 @@ func (f *consumeFlags) read(
 	if err != nil && printed == 0 && ctx.Err() == nil {
 		return 0, err
 	}
-	return printed, errors.Join(err, printer.Close(), buffered.Flush())
+	closed, flushed := printer.Close(), buffered.Flush() // they may repeat the error
+	return printed, cmp.Or(err, closed, flushed)
 }

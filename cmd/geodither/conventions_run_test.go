@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func TestEndings(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	sanitized, records := in("sanitized.csv"), cli.Quantity(int64(len(servicetest.TownFixes())),
 		"record")
-	tried := map[string]bool{"counts --out": true} // it says what is published, and how to read it
+	tried := map[string]bool{}
 	for _, c := range []struct {
 		of, file, wrote string // command and flag, what the flag names, and what is in it
 		args            []string
@@ -36,6 +37,10 @@ func TestEndings(t *testing.T) {
 		}},
 		{"aggregate --out", in("sums.geojson"), "5 windows to ", []string{
 			"aggregate", "--model", model, "--in", sanitized, "--window", "10m",
+		}},
+		{"counts --out", in("counts.csv"), "the counts to ", []string{
+			"counts", "--in", traces, "--from", "2023-11-14", "--to", "2023-11-16", "--box",
+			servicetest.TownBox, "--zone", "1km", "--epsilon", "1", "--per-day", "4",
 		}},
 		{"consume --out", in("out.csv"), "200 records to ", []string{
 			"consume", "-c", s.config,
@@ -166,6 +171,20 @@ func TestConsumeOptions(t *testing.T) {
 				strings.Contains(said, "sim-0") {
 				t.Errorf("%s %v: %d records, want %d: %s", ending, c.args, n, c.records, said)
 			}
+		}
+	}
+	if _, said := consume("none.csv", "--user", "nobody"); strings.Contains(said, "none of the") ||
+		!strings.HasPrefix(said, "there is no record of this user in ") {
+		t.Errorf("a user without records: %s", said)
+	}
+	for _, format := range []string{"csv", "json", "geojson", "parquet"} {
+		if _, err := os.Stat("/dev/full"); err != nil {
+			continue // this system has no device that is always full
+		}
+		r := call(t, "consume", "-c", s.config, "--out", "/dev/full", "--format", format,
+			"--follow", "--limit", "200")
+		if r.code != cli.ExitFailed || strings.Count(r.err, "cannot be written") != 1 {
+			t.Errorf("%s on a full disk: exit %d, %s", format, r.code, r.err)
 		}
 	}
 	requireMessage(t, call(t, "consume", "-c", s.config, "--out", filepath.Join(dir, "a.xml")),

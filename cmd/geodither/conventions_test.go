@@ -79,14 +79,18 @@ func TestConfigWithoutFlag(t *testing.T) {
 			t.Setenv(cli.ConfigVariable, variable)
 			r, said := try(), "config: "+file+"\n"
 			switch {
-			case optional && (strings.Count(r.err, file) != 1 ||
-				!strings.HasPrefix(r.err, "without -c "+file+" is not used\n")):
+			case optional && (strings.Count(r.err, file) != 2 ||
+				!strings.HasPrefix(r.err, file+" is not read: add -c "+file+" if you mean it\n")):
 				t.Errorf("%s takes a config that nobody named:\n%s", path, r.err)
 			case !optional && (r.code != cli.ExitUsage && path != "doctor" || // it has one finding
 				!strings.HasPrefix(r.err, said) ||
 				!strings.Contains(r.err+r.out, file+": line 1: unknown key")):
 				t.Errorf("%s does not take %s: exit %d\n%s", path, file, r.code, r.err)
 			}
+		}
+		t.Setenv(cli.ConfigVariable, "gone.yml")
+		if r := try(); strings.Contains(r.err+r.out, "gone.yml") == optional {
+			t.Errorf("%s with a variable that names no file: exit %d\n%s", path, r.code, r.err)
 		}
 		t.Setenv(cli.ConfigVariable, "")
 		if err := os.Remove("geodither.yml"); err != nil {
@@ -262,7 +266,7 @@ func TestExitCodes(t *testing.T) {
 	for _, args := range [][]string{
 		{"broker", "--port", port}, {"explore", "--listen", "127.0.0.1:" + port},
 	} {
-		if r := call(t, args...); r.code != cli.ExitFailed {
+		if r := call(t, args...); r.code != cli.ExitFailed || !strings.Contains(r.err, args[1]) {
 			t.Errorf("%q, which is in use: exit %d\n%s", args, r.code, r.err)
 		}
 	}
@@ -298,8 +302,8 @@ func TestMissingFlags(t *testing.T) {
 	}
 }
 
-// TestCompletion: the shell offers the values of a flag that has a few, the names that a command
-// takes, and YAML files for -c.
+// TestCompletion: the shell offers the values of a flag that has a few, behind any other flag too,
+// the names that a command takes, and YAML files for -c.
 func TestCompletion(t *testing.T) {
 	few := []string{"accept", "also", "experiment", "format", "mechanism"}
 	for path, cmd := range runnable() {
@@ -308,12 +312,25 @@ func TestCompletion(t *testing.T) {
 			if flag == nil {
 				continue
 			}
-			r := succeed(t, append(append([]string{"__complete"}, strings.Fields(path)...),
-				"--"+name, "")...)
-			offered := strings.Fields(strings.Split(r.out, ":")[0])
+			offers := func(before ...string) []string {
+				r := succeed(t, slices.Concat([]string{"__complete"}, strings.Fields(path), before,
+					[]string{"--" + name, ""})...)
+				return strings.Fields(strings.Split(r.out, ":")[0])
+			}
+			offered := offers()
 			if len(offered) == 0 {
 				t.Errorf("%s --%s: the shell offers nothing", path, name)
 			}
+			cmd.Flags().VisitAll(func(f *pflag.Flag) {
+				value := map[string]string{
+					"bool": "true", "duration": "1h", "float64": "1", "int": "1", "uint64": "1",
+					"stringToString": "a=b", "time": "2026-11-21",
+				}[f.Value.Type()]
+				if text := fmt.Sprintf("--%s=%s", f.Name, cmp.Or(value, f.DefValue)); f.Name != name &&
+					f.Name != "help" && !slices.Equal(offers(text), offered) {
+					t.Errorf("%s %s --%s: the shell offers others", path, text, name)
+				}
+			})
 			for _, value := range offered {
 				if err := flag.Value.Set(value); err != nil {
 					t.Errorf("%s --%s %s: %v", path, name, value, err)

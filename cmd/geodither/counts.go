@@ -78,7 +78,11 @@ The service that counts a raw topic is "geodither counts serve".`,
 			if err != nil {
 				return err
 			}
-			return countfiles.Run(cmd.Context(), source, request, std)
+			if err := countfiles.Run(cmd.Context(), source, request, std); err != nil {
+				return err
+			}
+			files.Wrote(std.Err, f.out, "the counts")
+			return nil
 		},
 	}
 	flags := cmd.Flags()

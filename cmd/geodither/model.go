@@ -58,9 +58,9 @@ it, and how well it predicts others, if "geodither model fit" has measured that.
 suspicious if releases under it will probably disappoint.
 
 With -c the command also simulates tracks, and prints what to expect of releases: the errors of
-release and estimate, beside an estimate that sees no release (blind); how many cells are possible;
-and the ε that a user spends in an hour and a day. Real people move otherwise: "geodither sanitize"
-measures the same on traces.`,
+release and estimate, beside those of the model alone; how many cells are possible; and the ε that a
+user spends in an hour and a day. Real people move otherwise: "geodither sanitize" measures the same
+on traces.`,
 		Example: `  geodither model inspect model.avro
   geodither model inspect -c geodither.yml model.avro
   geodither model inspect --json model.avro | jq -e '.suspicious == null'`,

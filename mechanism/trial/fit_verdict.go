@@ -103,7 +103,7 @@ func FitVerdict(f mobility.Fit) []string {
 	}
 	if f.Estimate.Mean > .95*f.Blind.Mean {
 		say("at ε = %g the estimate is hardly better than publishing nothing (%s off on "+
-			"average, blind %s)", f.Epsilon, kilometres(f.Estimate.Mean), kilometres(f.Blind.Mean))
+			"average, model alone %s)", f.Epsilon, kilometres(f.Estimate.Mean), kilometres(f.Blind.Mean))
 	}
 	return lines
 }

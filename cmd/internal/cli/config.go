@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -36,17 +36,16 @@ func Config(cmd *cobra.Command, needed bool) string {
 	if flag.Changed {
 		return flag.Value.String()
 	}
-	path := os.Getenv(ConfigVariable)
-	if path == "" {
-		if info, err := fs.Stat(os.DirFS("."), ConfigFile); err != nil || info.IsDir() {
-			return ""
-		}
-		path = ConfigFile
-	}
+	path := cmp.Or(os.Getenv(ConfigVariable), ConfigFile)
+	info, err := os.Stat(path)
+	exists := err == nil && !info.IsDir()
 	if !needed {
-		if strings.Contains(cmd.Use, "["+configUse+"]") {
-			fmt.Fprintf(cmd.ErrOrStderr(), "without -c %s is not used\n", path)
+		if exists && strings.Contains(cmd.Use, "["+configUse+"]") {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is not read: add -c %[1]s if you mean it\n", path)
 		}
+		return ""
+	}
+	if !exists && os.Getenv(ConfigVariable) == "" {
 		return ""
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "config: %s\n", path)

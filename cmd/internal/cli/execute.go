@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,10 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(explainFlag)
 	begun := false
-	markBegin(root, &begun)
+	if completes := []string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}; len(
+		args) == 0 || !slices.Contains(completes, args[0]) { // which sets each flag twice
+		markBegin(root, &begun)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone

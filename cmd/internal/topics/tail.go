@@ -96,9 +96,9 @@ func (t Tail) Partition(ctx context.Context, p int32, each func(consumer.Record)
 	return r.Scan(ctx, from, end, each)
 }
 
-// Waiting says why no record of the topic can be read yet, from its ends as they are now; empty if
-// there are some, or if that cannot be asked.
-func (t Tail) Waiting(ctx context.Context) string {
+// Waiting says why no record of the topic can be read yet, or none after those that were read, from
+// its ends as they are now; empty if there is no reason, or if that cannot be asked.
+func (t Tail) Waiting(ctx context.Context, read bool) string {
 	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
 	held, open := int64(0), int64(0)
 	for p := range int32(counts[t.Topic]) {
@@ -118,6 +118,8 @@ func (t Tail) Waiting(ctx context.Context) string {
 	case open > 0:
 		return fmt.Sprintf("%s has %d offsets behind a transaction that is neither committed nor "+
 			"aborted yet", t.Topic, open)
+	case read:
+		return ""
 	case held == 0:
 		return t.Topic + " is empty"
 	case t.FromEnd:
