@@ -94,8 +94,8 @@ http: {listen: "127.0.0.1:0"}
 		"counts-restart")
 	for _, c := range []struct{ before, after, words string }{
 		{"per_day: 2", "per_day: 5", "counts.per_day"},
-		{"per_day: 2, ", "", "counts.per_day is not set: a user counts in at most"},
-		{"epsilon: 1, ", "", "counts.epsilon is not set: ε = 1 is strong"},
+		{"per_day: 2, ", "", "counts.per_day is not set\n"},
+		{"epsilon: 1, ", "", "counts.epsilon is not set\n"},
 		{"zone: 3km, ", "", "counts.zone"},
 		{"zone: 3km", "zone: 2", "counts.zone: length"},
 		{"51.40,-0.20,", "51.40,", "counts.box: box"},

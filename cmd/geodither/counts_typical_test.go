@@ -367,7 +367,7 @@ func TestCountsTypicalLost(t *testing.T) {
 	succeed(t, of("appended", now.AddDate(0, 0, 3))...)
 	deleteRecords(t, broker, "appended", 2)
 	requireMessage(t, call(t, of("appended", now.AddDate(0, 0, 3))...), cli.ExitFailed,
-		"appended/0 has lost all its records: count files", "counts-lost")
+		"appended/0 has lost all records: count files", "counts-lost")
 }
 
 // TestCountsTypicalCompacted: compaction deletes records of any time and leaves the first one, so a

@@ -47,11 +47,9 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 	}
 	switch {
 	case n.Epsilon == 0:
-		return s, fmt.Errorf("%s is not set: ε = 1 is strong for a user's whole day",
-			name("epsilon"))
+		return s, fmt.Errorf("%s is not set", name("epsilon"))
 	case n.PerDay == 0:
-		return s, fmt.Errorf("%s is not set: a user counts in at most so many windows of a day",
-			name("per_day"))
+		return s, fmt.Errorf("%s is not set", name("per_day"))
 	}
 	if err := s.Settings.Validate(); err != nil {
 		return s, fmt.Errorf("%s, %s: %w", name("epsilon"), name("per_day"), err)

@@ -79,7 +79,7 @@ func (q Request) Validate() error {
 func (q Request) options() (o options, err error) {
 	if c := q.Config.Counts; c.Epsilon == 0 || c.PerDay == 0 {
 		return o, errors.New("to publish, give --epsilon and --per-day; to look first, leave out " +
-			"--per-day, --out and --key-file")
+			"--per-day, --out, --key-file")
 	}
 	counted, err := q.Config.Counted(q.Name)
 	if err != nil {
@@ -152,8 +152,7 @@ func daysOf(text string) (weekdays hours.Days, without []counts.Date, err error)
 		}
 		left, err := readDays(part)
 		if err != nil {
-			return 0, nil, fmt.Errorf("--days %q: write working, weekend, all or mon,fri, and a "+
-				"file of days to leave out: %w", part, err)
+			return 0, nil, fmt.Errorf("--days %q: %w", part, err)
 		}
 		without = append(without, left...)
 	}

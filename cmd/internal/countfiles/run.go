@@ -499,8 +499,8 @@ func (r *run) warnOfEmptyDays(l *cli.Summary) {
 		}
 	}
 	if r.typical != nil && 0 < empty && empty < len(r.days) {
-		l.Line("WARNING", "%d of %d days have no fix, and lower the averages of a typical day: "+
-			"correct --from and --to if the files end earlier", empty, len(r.days))
+		l.Line("WARNING", "%d of %d days have no fix, and lower all averages: correct --from and "+
+			"--to if the files end earlier", empty, len(r.days))
 	}
 }
 

@@ -203,7 +203,7 @@ func (s *Topic) whole(ctx context.Context) error {
 	const policy = "cleanup.policy"
 	have, err := admin.Configs(ctx, s.Client, wire.Options{}, s.Name, policy)
 	if err == nil && strings.Contains(have[policy], topics.Compacted[policy]) {
-		err = fmt.Errorf("%s is compacted: it may have lost any record (counts-lost)", s.Name)
+		err = fmt.Errorf("%s is compacted (counts-lost)", s.Name)
 	}
 	return err
 }
@@ -219,8 +219,7 @@ func (s *Topic) complete(ctx context.Context, p int32, r *topics.Reader) error {
 	switch {
 	case err != nil:
 	case !ok:
-		err = fmt.Errorf("%s/%d has lost all its records: count files of them (counts-lost)",
-			s.Name, p)
+		err = fmt.Errorf("%s/%d has lost all records: count files (counts-lost)", s.Name, p)
 	case !record.Appended:
 		err = fmt.Errorf("%s/%d has lost records, nothing says since when (counts-lost)", s.Name, p)
 	case record.Timestamp > s.Since.UnixMilli():
