@@ -16,9 +16,9 @@ func newBroker(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Run the embedded broker, to try geodither without a Kafka",
-		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos and tests:
-one node, no replication. With --dir its topics survive a restart; without, they are in memory, a
-service's changelog with every user's account of ε too.`,
+		Long: `Run the embedded broker until Ctrl-C. It is made for demos and tests: one node, no
+replication. With --dir its topics survive a restart; without, they are in memory, a service's
+changelog with every user's account of ε too.`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,16 +27,16 @@ service's changelog with every user's account of ε too.`,
 			}
 			broker, err := devbroker.Start(o)
 			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("port %d is in use: choose another with --port, and name it under "+
-					"brokers of the config", o.Port)
+				return fmt.Errorf("port %d is in use: choose another --port, also for brokers of "+
+					"the config", o.Port)
 			}
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(std.Out, "listening on %s\n", broker.Addr())
 			if o.Dir == "" {
-				fmt.Fprintln(std.Err, "topics are in memory and gone when the broker ends: "+
-					"--dir FOLDER keeps them")
+				fmt.Fprintln(std.Err, "topics are gone when the broker ends: --dir FOLDER "+
+					"keeps them")
 			}
 			<-cmd.Context().Done()
 			return broker.Close()

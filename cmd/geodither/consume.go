@@ -35,11 +35,10 @@ func newConsume(std cli.Streams) *cobra.Command {
 		Short: "Read a sanitized topic as JSON lines, CSV, GeoJSON or Parquet",
 		Long: `Read the committed records of a sanitized topic as JSON lines, CSV, a GeoJSON FeatureCollection or
 one GeoParquet file. All have the names of the schema, and times as RFC 3339 text. Records come in
-order within a user. The command ends at the end that the topic had when it started, or with
---follow at Ctrl-C. A file appears when it is complete.
+order within a user. The command ends where the topic ended at its start, or with --follow at
+Ctrl-C. A file appears when it is complete.
 
-With --dead-letters it reads the dead letters: where each refused raw record lies and why it was
-refused. A refused record's content is not in it.`,
+With --dead-letters: where each refused raw record lies, and why, without its content.`,
 		Example: `  geodither consume -c geodither.yml --out sanitized.parquet
   geodither consume --topic fleet.sanitized --user bus-7 --limit 10
   geodither consume -c geodither.yml --follow --from-end
@@ -132,8 +131,7 @@ func (f *consumeFlags) noneConsumed(topic string) string {
 	case f.user != "":
 		return "there is no record of this user in " + topic
 	}
-	return "no record of " + topic + " is committed yet: is what writes it running? " +
-		"--follow waits for some"
+	return "no record of " + topic + " is committed yet: is what writes it running?"
 }
 
 // quietFor is how long --follow waits for a first record before it says what it waits for.

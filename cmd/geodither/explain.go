@@ -28,11 +28,9 @@ func newExplain(std cli.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [NAME]",
 		Short: "Say what an error or a reason means, by its name",
-		Long: `Print what NAME means. It stands in brackets at the end of an error, and then the command says what
-to do. Or it is the reason of a dead letter or of a skipped line, and then the command says the
-likely cause. Without NAME, all names are listed.`,
-		Example: `  geodither explain changelog-lost
-  geodither explain malformed`,
+		Long: `Print what an error means and what to do, by the name in brackets at its end; or the likely cause of
+a dead letter or a skipped line, by its reason. Without NAME, all names are listed.`,
+		Example:   "  geodither explain changelog-lost",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) (err error) {

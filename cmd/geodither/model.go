@@ -131,7 +131,7 @@ func newModelFit(std cli.Streams) *cobra.Command {
 		Use:   "fit MODEL PATH...",
 		Short: "Measure how well a model predicts users that it has not seen",
 		Long: `Measure how well a model predicts users that it has not seen. Give traces of other users than those
-it was trained on. Or give the very traces that it was trained on, with --held-out: the command
+it was trained on. Or give the traces that it was trained on, with --held-out: the command
 then trains a second model without some of the users, and measures on them.
 
 Drift is the share of releases whose true cell lies outside the location set, under lattice at
