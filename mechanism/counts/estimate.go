@@ -113,21 +113,21 @@ func (e estimator) levels() []float64 {
 	return level
 }
 
-// flatter is by how much less than that of noise the mean e^{-d/b} is, where d is how far a number
-// is from what it is shrunk to, and b the scale of Laplace noise. That mean is 1/2, and a small true
-// variance v takes v / 4b² from it. A sum of squares needs a v several times as large, because the
-// peak of a Laplace law is sharper than its tails are light. But is what is fitted to n numbers adds
-// 1 / 4n, also where only a part of the fit is believed: part²/2n - part/4n.
-func flatter(d, weight, part, n float64) float64 {
-	return .5 - portable.Exp(-float64(math.Abs(d)*math.Sqrt(float64(2*weight)))) -
-		float64(part*(float64(.5*part)-.25))/n
+// flatter is by how much less e^{-d/b} is than its mean for noise, 1/2, where d is how far a number
+// is off, and b the scale of Laplace noise. A true variance v that is small takes v / 4b² from that
+// mean. Laplace noise has a sharp peak, so that a sum shows a smaller v than one of squares does.
+func flatter(off, weight float64) float64 {
+	return .5 - portable.Exp(-float64(math.Abs(off)*math.Sqrt(float64(2*weight))))
 }
 
-// flatness is the standard deviation of a sum of n of them, whose variance is 1/3 - 1/4.
+// flatness is the standard deviation of a sum of n of them: each has a variance of 1/3 - 1/4.
 func flatness(n float64) float64 { return math.Sqrt(n / 12) }
 
-// uneven says whether the zones of slots differ by more than noise, by squares or by flatter. Noise
-// alone does with 5 %.
+// fit is what flatter has more of where numbers are off from a part of their own mean over n.
+func fit(part, n float64) float64 { return float64(part*(float64(part/2)-.25)) / n }
+
+// uneven says whether the zones of a slot differ by more than noise, by squares or by flatter. Of
+// noise alone it says so with a probability of about .05.
 func (e estimator) uneven() bool {
 	squares, flat, numbers := 0.0, 0.0, 0.0
 	for i, number := range e.number {
@@ -138,12 +138,12 @@ func (e estimator) uneven() bool {
 		}
 		for _, n := range onMap {
 			squares += float64(e.weight[i] * float64((n-mean)*(n-mean)))
-			flat += flatter(n-mean, e.weight[i], 1, zones)
+			flat += flatter(n-mean, e.weight[i]) - fit(1, zones)
 		}
 		squares, numbers = squares-(zones-1), numbers+zones
 	}
-	return flat > doubtful*flatness(numbers) || beyond(squares, 0, 0, 0) >
-		doubtful*math.Sqrt(float64(numbers*(2+excess)))
+	return flat > float64(doubtful*flatness(numbers)) ||
+		squares > float64(doubtful*math.Sqrt(float64(numbers*(2+excess))))
 }
 
 // profiles returns each zone's number for a level of 1, by least squares, what it is shrunk to, and
@@ -194,7 +194,7 @@ func (e estimator) profiles(level []float64) (profile, shrunk []float64, believe
 
 // deviation returns the variance of true numbers around level × profile, by sizeOf that product:
 // large zones differ by more vehicles, and how much more, the fleet's habits decide. It is the
-// greater of what squares show and what flatter shows.
+// greater of what squares and flatter show, and none where the whole map looks even.
 func (e estimator) deviation(level, profile, shrunk []float64, believed float64) map[int]float64 {
 	deviation := map[int]float64{}
 	if !e.uneven() {
@@ -220,10 +220,10 @@ func (e estimator) deviation(level, profile, shrunk []float64, believed float64)
 			if zone == len(number)-1 {
 				continue
 			}
-			flat[size] += flatter(n-near, e.weight[i], 1, float64(len(number)-1))
-			if believed > 0 {
-				part := float64(e.weight[i]*float64(level[i]*level[i])) / all
-				flat[size] -= float64(float64(believed*(float64(.5*believed)-.25)) * part)
+			flat[size] += flatter(n-near, e.weight[i]) - fit(1, float64(len(number)-1))
+			if believed > 0 { // a slot's part of the profile
+				part := float64(e.weight[i] * float64(level[i]*level[i]))
+				flat[size] -= float64(fit(believed, all) * part)
 			}
 			onMap[size]++
 		}
@@ -238,8 +238,8 @@ func (e estimator) deviation(level, profile, shrunk []float64, believed float64)
 		freedom := float64(numbers[size] * (1 - fitted))
 		deviation[size] = beyond(squares[size], freedom, excess, chance) / weight
 		if n := onMap[size]; n > 0 {
-			beyondChance := (flat[size] - float64(doubtful*flatness(n))) / n
-			deviation[size] = max(deviation[size], 2*beyondChance*numbers[size]/weight)
+			signal := (flat[size] - float64(doubtful*flatness(n))) / n
+			deviation[size] = max(deviation[size], float64(2*signal*numbers[size])/weight)
 		}
 	}
 	return deviation
