@@ -497,7 +497,7 @@ func TestEstimateOfOne(t *testing.T) {
 	}
 }
 
-// TestEstimateIsFinite: estimates are numbers and not negative, of few slots, zones and vehicles too.
+// TestEstimateIsFinite: estimates are numbers, not negative, also of few slots, zones and vehicles.
 func TestEstimateIsFinite(t *testing.T) {
 	for _, zones := range []int{1, 2, 60} {
 		polygons := make([]Area, zones)
