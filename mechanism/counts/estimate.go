@@ -115,8 +115,8 @@ func (e estimator) levels() []float64 {
 }
 
 // flatter is by how much less e^{-d/b} is than its mean for noise, 1/2, where d is how far a number
-// is off, and b the scale of Laplace noise. A small true variance v makes that mean less by v / 4b².
-// The law of the noise has a sharp peak, and any v flattens it: this shows a smaller v than squares.
+// is off, and b the scale of Laplace noise. A small true variance v takes v / 4b² from that mean.
+// The noise's law has a sharp peak, and any v flattens it: squares show only a larger v.
 func flatter(off, weight float64) float64 {
 	return .5 - portable.Exp(-float64(math.Abs(off)*math.Sqrt(float64(2*weight))))
 }
