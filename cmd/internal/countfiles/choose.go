@@ -371,8 +371,7 @@ func chosen(l *cli.Summary, trials []*trial, epsilons []float64) error {
 		"zone; even is a map on which\nevery zone has as many. A typical day stands for %s: its ε "+
 		"is for all of them. Useful\nare at most %.0f %%, if even has more.\n",
 		100*shiftShare, cli.Quantity(int64(len(trials[0].days)), "day"), 100*usefulShare)
-	fmt.Fprintf(l, "A daily ε = 1 is %d over these days. Noise grows with per-day: files of fewer "+
-		"hours need\nless of both.\n", len(trials[0].days))
+	fmt.Fprintf(l, "A daily ε = 1 is %d over these days.\n", len(trials[0].days))
 	for kind, name := range kindNames {
 		for i, epsilon := range epsilons {
 			l.Line("useful", "%s, ε = %g: %s", name, epsilon, usefulWords(trials, kind, i))

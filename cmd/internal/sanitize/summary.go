@@ -114,9 +114,9 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 			fmt.Fprint(out, s.Interval.Line("smoothed"), s.All.Line("with all"))
 		}
 		fmt.Fprint(out, s.Blind.Line(expect.ModelAlone))
-		cli.Say(out, "A release is the noisy place itself: %d fixes have one. The other rows are "+
-			"of all %d fixes with a record. The estimate follows from all releases so far, and "+
-			"the model alone sees none.", measured, measured+s.Predictions)
+		cli.Say(out, "%d fixes have a release. The other rows are of all %d with a record. The "+
+			"estimate uses all releases so far, the model alone none.", measured,
+			measured+s.Predictions)
 		if s.Past != nil {
 			s.printPast(out)
 		}
