@@ -326,8 +326,8 @@ func TestCompletion(t *testing.T) {
 					"bool": "true", "duration": "1h", "float64": "1", "int": "1", "uint64": "1",
 					"stringToString": "a=b", "time": "2026-11-21",
 				}[f.Value.Type()]
-				if text := fmt.Sprintf("--%s=%s", f.Name, cmp.Or(value, f.DefValue)); f.Name != name &&
-					f.Name != "help" && !slices.Equal(offers(text), offered) {
+				text := fmt.Sprintf("--%s=%s", f.Name, cmp.Or(value, f.DefValue))
+				if f.Name != name && f.Name != "help" && !slices.Equal(offers(text), offered) {
 					t.Errorf("%s %s --%s: the shell offers others", path, text, name)
 				}
 			})

@@ -211,7 +211,9 @@ func TestModelFit(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	first := succeed(t, "model", "fit", model, "--in", in).out
-	for _, word := range []string{"34 users", "ε = 1, δ = 0.01", "; model alone ", "verdict      "} {
+	for _, word := range []string{
+		"34 users", "ε = 1, δ = 0.01", "; model alone ", "verdict      ",
+	} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the text does not say %q:\n%s", word, first)
 		}
