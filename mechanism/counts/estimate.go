@@ -20,13 +20,12 @@ import (
 // error would be less with a smaller spread, but more vehicles in a wrong zone. Last come the
 // nearest numbers that are not negative and have the slot's sum of level × profile.
 //
-// It is a function of published numbers alone, so it costs no ε. It takes .1 to .4 µs a
-// number.
+// It is a function of published numbers alone, so it costs no ε. It takes .1 to .3 µs a number.
 func (p *Publisher) Estimate(all []Published) {
 	e := newEstimator(all, p.variance())
 	level := e.levels()
-	profile, shrunk, believed := e.profiles(level)
-	deviation := e.deviation(level, profile, shrunk, believed)
+	profile, shrunk := e.profiles(level)
+	deviation := e.deviation(level, profile, shrunk)
 	for i := range all {
 		sum, number := 0.0, make([]float64, len(profile))
 		for zone, published := range e.number[i] {
@@ -66,9 +65,9 @@ func newEstimator(all []Published, variance float64) (e estimator) {
 // excess is by how much the kurtosis of a Laplace law exceeds the normal one's, 6 against 3.
 const excess = 3
 
-// How many standard deviations of a sum are chance. Where noise rules, believing chance puts the
-// whole fleet into few zones. Where numbers are larger than their noise, it costs little.
-const strict, doubtful, lenient = 3.5, 2, 1
+// How many standard deviations of a sum of squares are chance. Where noise rules, believing chance
+// puts the whole fleet into few zones. Where numbers are larger than their noise, it costs little.
+const strict, lenient = 3.5, 1
 
 // beyond returns what chance does not explain of a weighted sum of squares, which noise alone has
 // with a mean of so many degrees of freedom.
@@ -98,15 +97,15 @@ func (e estimator) levels() []float64 {
 		weights, weights2, mean = weights+w, weights2+float64(w*w), mean+float64(w*level[i])
 	}
 	mean /= weights
+	if len(level) < 2 { // one does not differ from others
+		return []float64{max(0, mean)}
+	}
 	squares := 0.0
 	for i, l := range level {
 		squares += float64(float64(e.weight[i]*zones) * float64((l-mean)*(l-mean)))
 	}
-	between := 0.0
-	if len(level) > 1 {
-		between = beyond(squares, float64(len(level)-1), excess/zones, strict) /
-			(weights - weights2/weights)
-	}
+	between := beyond(squares, float64(len(level)-1), excess/zones, strict) /
+		(weights - weights2/weights)
 	for i := range level {
 		believed := share(between, 1/float64(e.weight[i]*zones))
 		level[i] = max(0, mean+float64(believed*(level[i]-mean)))
@@ -114,43 +113,10 @@ func (e estimator) levels() []float64 {
 	return level
 }
 
-// flatter is by how much less e^{-d/b} is than its mean for noise, 1/2, where d is how far a number
-// is off, and b the scale of Laplace noise. A small true variance v takes v / 4b² from that mean.
-// The noise's law has a sharp peak, and any v flattens it: squares show only a larger v.
-func flatter(off, weight float64) float64 {
-	return .5 - portable.Exp(-float64(math.Abs(off)*math.Sqrt(float64(2*weight))))
-}
-
-// flatness is the standard deviation of a sum of n of them: each has a variance of 1/3 - 1/4.
-func flatness(n float64) float64 { return math.Sqrt(n / 12) }
-
-// fit is what flatter has more of where numbers are off from a part of their own mean over n.
-func fit(part, n float64) float64 { return float64(part*(float64(part/2)-.25)) / n }
-
-// uneven says whether the zones of a slot differ by more than noise, by squares or by flatter. Of
-// noise alone it says so with a probability of about .05.
-func (e estimator) uneven() bool {
-	squares, flat, numbers := 0.0, 0.0, 0.0
-	for i, number := range e.number {
-		onMap, mean := number[:len(number)-1], 0.0
-		zones := float64(len(onMap))
-		for _, n := range onMap {
-			mean += n / zones
-		}
-		for _, n := range onMap {
-			squares += float64(e.weight[i] * float64((n-mean)*(n-mean)))
-			flat += flatter(n-mean, e.weight[i]) - fit(1, zones)
-		}
-		squares, numbers = squares-(zones-1), numbers+zones
-	}
-	return flat > float64(doubtful*flatness(numbers)) ||
-		squares > float64(doubtful*math.Sqrt(float64(numbers*(2+excess))))
-}
-
-// profiles returns each zone's number for a level of 1, by least squares, what it is shrunk to, and
-// the part of it that is believed. One slot has no profile beside its numbers. The last zone is
-// elsewhere: it is no part of the map, and is not shrunk. All are 0 where all levels are.
-func (e estimator) profiles(level []float64) (profile, shrunk []float64, believed float64) {
+// profiles returns each zone's number for a level of 1, by least squares, and what it is shrunk to.
+// The last zone is elsewhere: it is no part of the map, and is not shrunk. All are 0 where all
+// levels are.
+func (e estimator) profiles(level []float64) (profile, shrunk []float64) {
 	zones := len(e.number[0])
 	profile, shrunk = make([]float64, zones), make([]float64, zones)
 	weights, weights2 := 0.0, 0.0
@@ -159,7 +125,7 @@ func (e estimator) profiles(level []float64) (profile, shrunk []float64, believe
 		weights, weights2 = weights+w, weights2+float64(w*w)
 	}
 	if weights == 0 {
-		return profile, shrunk, 0
+		return profile, shrunk
 	}
 	mean, onMap := 0.0, zones-1
 	for zone := range profile {
@@ -175,73 +141,39 @@ func (e estimator) profiles(level []float64) (profile, shrunk []float64, believe
 		squares += float64(weights * float64((n-mean)*(n-mean)))
 	}
 	freedom := float64(max(onMap-1, 1))
-	chance := float64(strict)
-	if e.uneven() {
-		chance = lenient
-	}
-	if len(level) > 1 {
-		between := beyond(squares, freedom, excess*weights2/float64(weights*weights),
-			chance) / float64(freedom*weights)
-		believed = share(between, 1/weights)
-	}
+	between := beyond(squares, freedom, excess*weights2/float64(weights*weights),
+		strict) / float64(freedom*weights)
+	believed := share(between, 1/weights)
 	for zone, n := range profile {
 		if zone < onMap {
 			n = mean + float64(believed*(n-mean))
 		}
 		shrunk[zone] = max(0, n)
 	}
-	return profile, shrunk, believed
+	return profile, shrunk
 }
 
 // deviation returns the variance of true numbers around level × profile, by sizeOf that product:
-// large zones differ by more vehicles, and how much more, the fleet's habits decide. It is the
-// greater of what squares and flatter show, and none where the whole map looks even.
-func (e estimator) deviation(level, profile, shrunk []float64, believed float64) map[int]float64 {
-	deviation := map[int]float64{}
-	if !e.uneven() {
-		return deviation
-	}
-	all, fitted := 0.0, 1/float64(len(level)) // of the degrees of freedom
-	for i, l := range level {
-		all += float64(e.weight[i] * float64(l*l))
-	}
-	if believed == 0 {
-		profile, fitted = shrunk, 0
-	}
+// large zones differ by more vehicles, and how much more, the fleet's habits decide.
+func (e estimator) deviation(level, profile, shrunk []float64) map[int]float64 {
 	squares, weights, numbers := map[int]float64{}, map[int]float64{}, map[int]float64{}
-	flat, onMap := map[int]float64{}, map[int]float64{}
 	for i, number := range e.number {
 		for zone, n := range number {
-			near := float64(shrunk[zone] * level[i])
-			size := sizeOf(near, e.weight[i])
+			size := sizeOf(float64(shrunk[zone]*level[i]), e.weight[i])
 			off := n - float64(profile[zone]*level[i])
 			squares[size] += float64(e.weight[i] * float64(off*off))
 			weights[size] += e.weight[i]
 			numbers[size]++
-			if zone == len(number)-1 {
-				continue
-			}
-			flat[size] += flatter(n-near, e.weight[i]) - fit(1, float64(len(number)-1))
-			if believed > 0 { // a slot's part of the profile
-				part := float64(e.weight[i] * float64(level[i]*level[i]))
-				flat[size] -= float64(fit(believed, all) * part)
-			}
-			onMap[size]++
 		}
 	}
+	deviation, fitted := map[int]float64{}, 1/float64(len(level)) // of the degrees of freedom
 	for size, weight := range weights {
 		chance := float64(strict)
-		if fitted == 0 {
-			chance = 0
-		} else if size >= -1 {
+		if size >= -1 {
 			chance = lenient
 		}
 		freedom := float64(numbers[size] * (1 - fitted))
 		deviation[size] = beyond(squares[size], freedom, excess, chance) / weight
-		if n := onMap[size]; n > 0 {
-			signal := (flat[size] - float64(doubtful*flatness(n))) / n
-			deviation[size] = max(deviation[size], float64(2*signal*numbers[size])/weight)
-		}
 	}
 	return deviation
 }
