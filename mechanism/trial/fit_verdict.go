@@ -103,7 +103,8 @@ func FitVerdict(f mobility.Fit) []string {
 	}
 	if f.Estimate.Mean > .95*f.Blind.Mean {
 		say("at ε = %g the estimate is hardly better than publishing nothing (%s off on "+
-			"average, model alone %s)", f.Epsilon, kilometres(f.Estimate.Mean), kilometres(f.Blind.Mean))
+			"average, model alone %s)", f.Epsilon, kilometres(f.Estimate.Mean),
+			kilometres(f.Blind.Mean))
 	}
 	return lines
 }

@@ -77,7 +77,8 @@ func TestVerdict(t *testing.T) {
 			"useless", func(f *mobility.Fit) { f.Estimate.Mean = 4700 },
 			[]string{
 				"about δ",
-				"hardly better than publishing nothing (4.70 km off on average, model alone 4.80 km)",
+				"hardly better than publishing nothing (4.70 km off on average, model alone " +
+					"4.80 km)",
 			},
 		},
 	} {

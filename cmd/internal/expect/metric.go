@@ -159,7 +159,8 @@ func (m MetricSummary) neighbours(of string) string {
 	text += fmt.Sprintf(" (mean over %s).", of)
 	if h := m.NearEpsilonHour; h.Largest > 0 {
 		text += fmt.Sprintf(" Over an hour, the ε between two neighbouring cells adds up to "+
-			"%s%.3g in the mean (worst hour: %.3g), and for some to that of all releases.", atMost, h.Median, h.Largest)
+			"%s%.3g in the mean (worst hour: %.3g), and for some to that of all releases.",
+			atMost, h.Median, h.Largest)
 	}
 	return text
 }

@@ -268,7 +268,8 @@ func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: error of the estimate %s on average, %s "+
 			"in the median; %s %s and %s\n",
 			f.Mechanism, f.Epsilon, f.Delta, cli.Metres(f.Estimate.Mean),
-			cli.Metres(f.Estimate.Median), ModelAlone, cli.Metres(f.Blind.Mean), cli.Metres(f.Blind.Median))
+			cli.Metres(f.Estimate.Median), ModelAlone, cli.Metres(f.Blind.Mean),
+			cli.Metres(f.Blind.Median))
 	}
 	curve := report.Table{Columns: []string{"δ", "drift", "95 % interval", "|ΔX|"}}
 	for _, p := range f.Calibration {

@@ -149,7 +149,8 @@ func sideOf(cells int, cellKM float64, vehicles int) int {
 	for side > 1 && cells/(side*side) < fewZones {
 		side--
 	}
-	for most := min(max(vehicles/vehiclesOfZone, leastZones), mostZones); cells/(side*side) > most; {
+	most := min(max(vehicles/vehiclesOfZone, leastZones), mostZones)
+	for cells/(side*side) > most {
 		side++
 	}
 	return side

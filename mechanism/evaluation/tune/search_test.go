@@ -238,7 +238,8 @@ func TestVerdict(t *testing.T) {
 		}
 		few, little := strings.Contains(words, "Counts of 99 users are mostly noise"),
 			c.hardly || c.good == "nothing"
-		if rows := r.Frontier().Rows; rows[0][5] != "nothing" || c.hardly && rows[1][5] != "nothing" {
+		if rows := r.Frontier().Rows; rows[0][5] != "nothing" ||
+			c.hardly && rows[1][5] != "nothing" {
 			t.Errorf("%+v: so few users have %q", c, rows)
 		}
 		if r.Held = 20; little != few ||
