@@ -114,8 +114,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 			fmt.Fprint(out, s.Interval.Line("smoothed"), s.All.Line("with all"))
 		}
 		fmt.Fprint(out, s.Blind.Line(expect.ModelAlone))
-		cli.Say(out, "%d fixes have a release. The other rows are of all %d with a record. The "+
-			"estimate uses all releases so far, the model alone none.", measured,
+		cli.Say(out, "%d fixes have a release, and the other rows are of all %d with a record. "+
+			"The estimate uses all releases so far, the model alone none.", measured,
 			measured+s.Predictions)
 		if s.Past != nil {
 			s.printPast(out)
