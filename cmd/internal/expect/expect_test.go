@@ -293,8 +293,8 @@ func TestHourOfNeighbours(t *testing.T) {
 	}
 	for name, words := range map[string]string{
 		law.Codebook: "A release tells 40 % of the pairs of neighbouring cells apart (mean over " +
-			"these releases). Over an hour, the ε between two neighbouring cells " +
-			"adds up to 30 in the mean (worst hour: 30)",
+			"these releases; a pair counts by how likely the user is there). In the median hour " +
+			"this adds up to ε = 30, in the worst to 30, and for some pairs to the ε of all",
 		law.Lattice: "A release uses at most 40 % of its ε between two neighbouring cells",
 	} {
 		if text := v.Summary(name).Text("these releases"); !strings.Contains(text, words) {

@@ -156,10 +156,10 @@ func (m MetricSummary) neighbours(of string) string {
 		text = fmt.Sprintf(" A release tells %.0f %% of the pairs of neighbouring cells apart",
 			share)
 	}
-	text += fmt.Sprintf(" (mean over %s).", of)
+	text += fmt.Sprintf(" (mean over %s; a pair counts by how likely the user is there).", of)
 	if h := m.NearEpsilonHour; h.Largest > 0 {
-		text += fmt.Sprintf(" Over an hour, the ε between two neighbouring cells adds up to "+
-			"%s%.3g in the mean (worst hour: %.3g), and for some to that of all releases.",
+		text += fmt.Sprintf(" In the median hour this adds up to %sε = %.3g, in the worst to "+
+			"%.3g, and for some pairs to the ε of all releases.",
 			atMost, h.Median, h.Largest)
 	}
 	return text
